@@ -1,0 +1,1 @@
+"""Measures a pool from outside."""

@@ -1,0 +1,1 @@
+"""Reconciles InferencePools, and runs one on a single machine."""

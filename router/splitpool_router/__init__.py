@@ -1,0 +1,1 @@
+"""Sends every request to the pool of its latency class."""

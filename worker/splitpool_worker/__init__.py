@@ -1,0 +1,1 @@
+"""One worker: one model, one or two latency classes, a VRAM quota each."""
