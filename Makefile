@@ -1,0 +1,74 @@
+# Everything a developer does. `make help` lists it.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+# Stamps live in the environment, so removing it forgets them.
+RUN_STAMP := $(VENV)/.splitpool-run
+DEV_STAMP := $(VENV)/.splitpool-dev
+POOL ?= examples/smollm2.yaml
+PORT ?= 8080
+TESTS ?= tests
+
+.DEFAULT_GOAL := help
+.PHONY: help install dev up test check fmt crd golden bench clean
+
+help: ## List what can be made
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+# uv keeps its downloads in a cache outside the checkout: the first install fetches about 5 GB (torch),
+# the next one takes seconds.
+$(VENV)/bin/uv:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "splitpool needs Python 3.11 or newer: make PYTHON=python3.12 ..."; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install -q uv
+
+$(RUN_STAMP): pyproject.toml | $(VENV)/bin/uv
+	@echo "Installing splitpool into $(VENV) (about 5 GB the first time, torch included) ..."
+	$(BIN)/uv pip install -q --python $(BIN)/python -e '.[operator,router,worker,bench,examples]'
+	@touch $@
+
+$(DEV_STAMP): pyproject.toml | $(RUN_STAMP)
+	@echo "Installing the development tools into $(VENV) ..."
+	$(BIN)/uv pip install -q --python $(BIN)/python -e '.[operator,router,worker,bench,examples,dev]'
+	@touch $@
+
+install: $(RUN_STAMP) ## Install what `make up` needs into .venv
+
+dev: $(DEV_STAMP) ## Install the development tools too
+
+up: $(RUN_STAMP) ## Serve POOL (examples/smollm2.yaml) on 127.0.0.1:PORT (8080) until Ctrl-C
+	@exec $(BIN)/splitpool up $(POOL) --port $(PORT)
+
+test: $(DEV_STAMP) ## Run all tests, or those of TESTS=path
+	$(BIN)/python -m pytest $(TESTS)
+
+check: $(DEV_STAMP) ## Format, lint, types, import contracts, sizes, CRD and golden drift
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python tests/sizes.py
+	$(BIN)/splitpool crd | diff -u crds/inferencepools.yaml - \
+		|| { echo "The CRD is out of date: make crd"; exit 1; }
+	$(BIN)/python -m pytest -q tests/unit/test_plan.py tests/unit/test_crd.py
+
+fmt: $(DEV_STAMP) ## Format the code and fix what ruff can fix
+	$(BIN)/ruff check --fix-only .
+	$(BIN)/ruff format .
+
+crd: $(DEV_STAMP) ## Write crds/inferencepools.yaml from the pool's model
+	$(BIN)/splitpool crd -o crds/inferencepools.yaml
+
+golden: $(DEV_STAMP) ## Refresh tests/golden from the code, for review by eye
+	SPLITPOOL_WRITE_GOLDEN=1 $(BIN)/python -m pytest -q tests/unit/test_plan.py
+
+bench: $(DEV_STAMP) ## Measure this machine: kernels, host work, two pools, prefix reuse (about 20 minutes)
+	$(BIN)/python bench/decode_step.py
+	$(BIN)/python bench/host_overhead.py
+	$(BIN)/python bench/prefix_turn.py
+	$(BIN)/python bench/health_under_load.py
+	$(BIN)/python bench/two_pools.py
+
+clean: ## Remove the environment and all caches of the checkout
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
