@@ -1,0 +1,43 @@
+"""What one forward pass is given and what runs it: all the engine knows of a torch model."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    import torch
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Batch:
+    """One step over T tokens of S sequences, prefill and decode rows flat and together."""
+
+    tokens: list[int]
+    """[T]"""
+    positions: list[int]
+    """[T] position of each token in its sequence"""
+    slots: list[int]
+    """[T] block * block_size + offset: where this token's K/V go"""
+    query_start: list[int]
+    """[S + 1] first row of each sequence; the last entry is T"""
+    context_len: list[int]
+    """[S] tokens in KV, this step's included"""
+    block_tables: list[list[int]]
+    """[S] block ids; read only, and only during the call"""
+    sample_rows: list[int]
+    """[R] rows whose logits are wanted"""
+
+
+class Runner(Protocol):
+    """A model with its KV cache."""
+
+    vocab_size: int
+    max_model_len: int
+    block_size: int
+    num_blocks: int
+
+    def forward(self, batch: Batch) -> "torch.Tensor":
+        """Logits [R, V] in float32 of `batch.sample_rows`; K/V of all rows are stored."""
+
+    def poison(self, blocks: Iterable[int]) -> None:
+        """Fill the K/V of these blocks with NaN, so that a test sees whoever reads them."""
