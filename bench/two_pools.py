@@ -1,7 +1,7 @@
 """Is a Shared worker one engine with two pools? Through the router, in one run:
 
 1. tokens per second of 64 concurrent batch requests against one alone (at least 4 x);
-2. TTFT p99 of interactive requests while batch jobs always wait or run (at most 2.5 x that without);
+2. TTFT p99 of interactive requests while batch jobs always wait or run (at most 2.5 x alone);
 3. the same with `--no-class-priority` (at least twice as high as with it).
 """
 
