@@ -1,0 +1,103 @@
+"""The Llama architecture, written once against the operations."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+from splitpool_worker.indices import Indices
+from splitpool_worker.kv_cache import KVCache
+from splitpool_worker.models.rope import rope_table
+from splitpool_worker.models.tensors import (
+    EMBEDDING,
+    FINAL_NORM,
+    HEAD,
+    ROPE_DIVISORS,
+    layer_tensor,
+)
+from splitpool_worker.ops.interface import Ops, Rope, Weight
+from splitpool_worker.weights import Checkpoint
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layer:
+    attention_norm: torch.Tensor
+    qkv: Weight
+    output: Weight
+    mlp_norm: torch.Tensor
+    gate_up: Weight
+    down: Weight
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Llama:
+    """The weights, as the operations want them, and the forward pass."""
+
+    ops: Ops
+    eps: float
+    rope: Rope
+    embedding: Weight
+    layers: list[Layer]
+    norm: torch.Tensor
+    head: Weight
+
+    def forward(self, at: Indices, kv: KVCache) -> torch.Tensor:
+        """Logits [R, vocabulary] in float32, rounded like every activation to the model's dtype."""
+        ops = self.ops
+        residual = ops.embed(self.embedding, at.tokens)
+        hidden = ops.rms_norm(residual, self.layers[0].attention_norm, self.eps)
+        following = [layer.attention_norm for layer in self.layers[1:]] + [self.norm]
+        for layer, cache, next_norm in zip(self.layers, kv.layers, following, strict=True):
+            qkv = ops.linear(hidden, layer.qkv)
+            ops.rope_and_store(qkv, self.rope, at, cache)
+            attended = ops.linear(ops.paged_attention(qkv, at, cache), layer.output)
+            hidden = ops.add_rms_norm(residual, attended, layer.mlp_norm, self.eps)
+            activated = ops.silu_and_mul(ops.linear(hidden, layer.gate_up))
+            hidden = ops.add_rms_norm(
+                residual, ops.linear(activated, layer.down), next_norm, self.eps
+            )
+        return ops.linear(hidden[at.sample_rows], self.head).float()
+
+
+def load_llama(
+    checkpoint: Checkpoint, ops: Ops, *, max_len: int, dtype: torch.dtype, device: torch.device
+) -> Llama:
+    """Reads tensor by tensor; a tensor's own copy is freed as soon as it is packed."""
+    config = checkpoint.config
+
+    def read(name: str) -> torch.Tensor:
+        return checkpoint.read(name, dtype).to(device)
+
+    def pack(*names: str) -> Weight:
+        parts = [read(name) for name in names]
+        return ops.pack(parts[0] if len(parts) == 1 else torch.cat(parts))
+
+    embedding = pack(EMBEDDING)
+    return Llama(
+        ops=ops,
+        eps=config.rms_norm_eps,
+        rope=_rope(checkpoint, max_len, dtype, device),
+        embedding=embedding,
+        head=embedding if config.tied_embeddings else pack(HEAD),
+        layers=[
+            Layer(
+                attention_norm=read(layer_tensor(index, "input_layernorm")),
+                qkv=pack(*(layer_tensor(index, f"self_attn.{part}_proj") for part in "qkv")),
+                output=pack(layer_tensor(index, "self_attn.o_proj")),
+                mlp_norm=read(layer_tensor(index, "post_attention_layernorm")),
+                gate_up=pack(*(layer_tensor(index, f"mlp.{part}_proj") for part in ("gate", "up"))),
+                down=pack(layer_tensor(index, "mlp.down_proj")),
+            )
+            for index in range(config.num_layers)
+        ],
+        norm=read(FINAL_NORM),
+    )
+
+
+def _rope(checkpoint: Checkpoint, max_len: int, dtype: torch.dtype, device: torch.device) -> Rope:
+    divisors = None
+    if checkpoint.config.rope_divisors:
+        divisors = checkpoint.read(ROPE_DIVISORS, torch.float32)
+    cos, sin = rope_table(checkpoint.config, max_len, divisors)
+    return Rope(cos=cos.to(device, dtype), sin=sin.to(device, dtype))

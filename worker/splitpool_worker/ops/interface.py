@@ -1,0 +1,66 @@
+"""The operations that a model is written against; every implementation keeps their meaning."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+
+from splitpool_worker.indices import Indices
+from splitpool_worker.kv_cache import LayerCache, Shape
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Weight:
+    """A matrix [rows, columns] in whatever order of elements an implementation reads best."""
+
+    data: torch.Tensor
+    rows: int
+    columns: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rope:
+    """Cosines and sines [positions, head_dim / 2] in the model's dtype."""
+
+    cos: torch.Tensor
+    sin: torch.Tensor
+
+
+class Ops(Protocol):
+    """Rows are tokens: prefill and decode rows of all sequences lie flat in one tensor."""
+
+    name: str
+
+    def pack(self, weight: torch.Tensor) -> Weight:
+        """The weight [rows, columns] as `linear` and `embed` want it; `weight` may be freed."""
+
+    def block_shapes(
+        self, block_size: int, num_kv_heads: int, head_dim: int
+    ) -> tuple[Shape, Shape]:
+        """The shapes of one block of K and of V."""
+
+    def embed(self, table: Weight, tokens: torch.Tensor) -> torch.Tensor:
+        """Rows [T, columns] of the table."""
+
+    def linear(self, x: torch.Tensor, weight: Weight) -> torch.Tensor:
+        """x [T, columns] times the weight transposed: [T, rows]."""
+
+    def rms_norm(self, x: torch.Tensor, weight: torch.Tensor, eps: float) -> torch.Tensor:
+        """weight * (x / rms(x)): normalised in float32, rounded to the dtype, then scaled."""
+
+    def add_rms_norm(
+        self, residual: torch.Tensor, x: torch.Tensor, weight: torch.Tensor, eps: float
+    ) -> torch.Tensor:
+        """Adds x to the residual in place and returns the norm of the sum."""
+
+    def rope_and_store(self, qkv: torch.Tensor, rope: Rope, at: Indices, cache: LayerCache) -> None:
+        """Rotates the queries of qkv [T, (heads + 2 kv_heads) * head_dim] in place, rotates the
+        keys, and stores keys and values in the slots of the step."""
+
+    def paged_attention(self, qkv: torch.Tensor, at: Indices, cache: LayerCache) -> torch.Tensor:
+        """Causal attention of every row's query to its own sequence: [T, heads * head_dim]."""
+
+    def silu_and_mul(self, gate_up: torch.Tensor) -> torch.Tensor:
+        """silu(gate) * up of [T, 2 n] halves: [T, n]."""
