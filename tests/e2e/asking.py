@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import aiohttp
+
 from fakes.event_source import Event, Parser
 from splitpool_bench.chain import Chain
 
@@ -33,7 +34,10 @@ async def ask(
 
 @asynccontextmanager
 async def stream(
-    http: aiohttp.ClientSession, chain: Chain, headers: Mapping[str, str] | None = None, **fields: Any
+    http: aiohttp.ClientSession,
+    chain: Chain,
+    headers: Mapping[str, str] | None = None,
+    **fields: Any,
 ) -> AsyncIterator[aiohttp.ClientResponse]:
     """A streamed completion; leaving the block cuts the connection."""
     body = completion(chain, **fields) | {"stream": True}
@@ -45,16 +49,23 @@ async def stream(
             response.close()
 
 
+async def events_of(response: aiohttp.ClientResponse) -> AsyncIterator[Event]:
+    """The events as they come."""
+    parser = Parser()
+    async for chunk in response.content.iter_any():
+        for event in parser.feed(chunk):
+            yield event
+
+
 async def read(response: aiohttp.ClientResponse, limit: int | None = None) -> list[Event]:
     """Events until the end, or the first `limit`; what arrived beyond them is lost, as in a cut."""
-    parser = Parser()
     events: list[Event] = []
     if limit == 0:
         return events
-    async for chunk in response.content.iter_any():
-        events.extend(parser.feed(chunk))
-        if limit is not None and len(events) >= limit:
-            return events[:limit]
+    async for event in events_of(response):
+        events.append(event)
+        if len(events) == limit:
+            break
     return events
 
 

@@ -1,14 +1,12 @@
-"""Real processes and the real model: one chain a topology for the whole session, logs on failure."""
+"""Real processes and the real model: a chain a topology for the whole session, logs on failure."""
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Generator, Iterator
 from pathlib import Path
-from typing import Any
 
 import aiohttp
 import pytest
+
 from splitpool_bench.chain import Chain, running
-from splitpool_bench.client import Client
-from splitpool_bench.prompts import Vocabulary, learn
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 CHAINS = pytest.StashKey[list[Chain]]()
@@ -20,10 +18,7 @@ def split(
     tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
 ) -> Iterator[Chain]:
     """`examples/smollm2.yaml`: one worker a class."""
-    folder = tmp_path_factory.mktemp("split")
-    with running(EXAMPLES / "smollm2.yaml", folder) as chain:
-        request.session.stash.setdefault(CHAINS, []).append(chain)
-        yield chain
+    yield from kept(EXAMPLES / "smollm2.yaml", tmp_path_factory.mktemp("split"), request)
 
 
 @pytest.fixture(scope="session")
@@ -31,23 +26,35 @@ def shared(
     tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
 ) -> Iterator[Chain]:
     """`examples/smollm2-shared.yaml`: one worker for both classes."""
-    folder = tmp_path_factory.mktemp("shared")
-    with running(EXAMPLES / "smollm2-shared.yaml", folder) as chain:
-        request.session.stash.setdefault(CHAINS, []).append(chain)
-        yield chain
+    yield from kept(EXAMPLES / "smollm2-shared.yaml", tmp_path_factory.mktemp("shared"), request)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def small(
     tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
 ) -> Iterator[Chain]:
-    """A chain of one's own, with limits small enough to be reached; a module may stop it."""
+    """Limits that are small enough to be reached."""
     folder = tmp_path_factory.mktemp("small")
-    file = folder / "small.yaml"
-    file.write_text(SMALL)
+    yield from kept(small_pool(folder), folder, request)
+
+
+@pytest.fixture
+def fresh(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Chain]:
+    """A chain of one's own, that a test may stop."""
+    yield from kept(small_pool(tmp_path), tmp_path, request)
+
+
+def kept(file: Path, folder: Path, request: pytest.FixtureRequest) -> Iterator[Chain]:
+    """Run a chain, and keep it where a failing test finds its logs."""
     with running(file, folder) as chain:
         request.session.stash.setdefault(CHAINS, []).append(chain)
         yield chain
+
+
+def small_pool(folder: Path) -> Path:
+    file = folder / "small.yaml"
+    file.write_text(SMALL)
+    return file
 
 
 @pytest.fixture
@@ -58,14 +65,10 @@ async def http() -> AsyncIterator[aiohttp.ClientSession]:
         yield session
 
 
-@pytest.fixture
-async def vocabulary(http: aiohttp.ClientSession, split: Chain) -> Vocabulary:
-    """Words of one token each: prompts of an exact length."""
-    return await learn(Client(http, split.url, split.model).count_tokens)
-
-
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item: pytest.Item) -> Iterator[Any]:
+def pytest_runtest_makereport(
+    item: pytest.Item,
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     report = yield
     if report.failed:
         for chain in item.session.stash.get(CHAINS, []):

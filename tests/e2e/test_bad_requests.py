@@ -1,10 +1,12 @@
 """Requests that are wrong or extreme: each gets a clear answer, and the chain goes on serving."""
 
 import json
+import random
 from typing import Any
 
 import aiohttp
 import pytest
+
 from e2e.asking import ask, completion
 from splitpool_bench.chain import Chain
 from splitpool_bench.client import Client
@@ -137,9 +139,7 @@ async def test_a_prompt_one_short_of_the_longest_sequence_gets_its_token(
 async def test_a_prompt_that_leaves_no_room_is_refused_with_both_numbers(
     http: aiohttp.ClientSession, small: Chain, words: Vocabulary, tokens: int
 ) -> None:
-    status, answer = await ask(
-        http, small, completion(small, exactly(words, tokens), max_tokens=1)
-    )
+    status, answer = await ask(http, small, completion(small, exactly(words, tokens), max_tokens=1))
 
     assert status == 400
     assert str(tokens) in answer["error"]["message"]
@@ -147,6 +147,4 @@ async def test_a_prompt_that_leaves_no_room_is_refused_with_both_numbers(
 
 
 def exactly(words: Vocabulary, tokens: int) -> str:
-    import random
-
     return words.prompt(tokens, random.Random(tokens))

@@ -4,11 +4,14 @@ import asyncio
 import json
 import signal
 import socket
+from typing import Any
 from urllib.parse import urlsplit
 
 import aiohttp
 import psutil
-from e2e.asking import DONE, RESUMABLE, ask, completion, idle, read, resume, stream, text, until
+
+from e2e.asking import DONE, STORY, ask, completion, events_of, idle, numbers, read, stream, until
+from fakes.event_source import Event
 from splitpool_bench.chain import Chain, wait_until_ready
 
 
@@ -44,18 +47,11 @@ async def answers(http: aiohttp.ClientSession, chain: Chain, body: object) -> bo
 
 
 async def test_a_client_that_leaves_before_its_first_token_frees_the_engine(
-    http: aiohttp.ClientSession, split: Chain, vocabulary_prompt: str
+    http: aiohttp.ClientSession, split: Chain
 ) -> None:
-    body = completion(split, vocabulary_prompt, max_tokens=1000) | {"stream": True}
-    request = asyncio.create_task(
-        http.post(f"{split.url}/v1/completions", json=body).__aenter__()
-    )
-    await until(lambda: busy(http, split))
-
-    request.cancel()
-    await asyncio.gather(request, return_exceptions=True)
-    if request.done() and not request.cancelled():
-        request.result().close()
+    long_prompt = "the sea " * 700  # seconds of prefill
+    with unread(split, completion(split, long_prompt, max_tokens=500)):
+        await until(lambda: busy(http, split))
 
     await until(lambda: idle(http, split, "interactive"))
 
@@ -67,8 +63,7 @@ async def busy(http: aiohttp.ClientSession, chain: Chain) -> bool:
 async def test_a_client_that_never_reads_holds_up_nobody(
     http: aiohttp.ClientSession, split: Chain
 ) -> None:
-    body = json.dumps(completion(split, max_tokens=1500, logprobs=5) | {"stream": True}).encode()
-    with unread(split, body):
+    with unread(split, completion(split, max_tokens=1500, logprobs=5)):
         await until(lambda: busy(http, split))
 
         async with stream(http, split, max_tokens=20) as response:
@@ -78,12 +73,39 @@ async def test_a_client_that_never_reads_holds_up_nobody(
     await until(lambda: idle(http, split, "interactive"))
 
 
-def unread(chain: Chain, body: bytes) -> socket.socket:
-    """A connection that sent a request and reads nothing of the answer."""
+async def test_sigterm_lets_twenty_open_streams_finish(
+    http: aiohttp.ClientSession, fresh: Chain
+) -> None:
+    started = asyncio.Barrier(21)
+
+    async def follow(number: int) -> list[Event]:
+        async with stream(http, fresh, prompt=f"{number} {STORY}", max_tokens=40) as response:
+            events: list[Event] = []
+            async for event in events_of(response):
+                events.append(event)
+                if len(events) == 1:
+                    await started.wait()
+            return events
+
+    async with asyncio.TaskGroup() as group:
+        streams = [group.create_task(follow(number)) for number in range(20)]
+        await asyncio.wait_for(started.wait(), timeout=60)
+        fresh.process.send_signal(signal.SIGTERM)
+
+    for finished in streams:
+        events = finished.result()
+        assert events[-1].data == DONE
+        assert numbers(events) == list(range(len(events)))
+    assert await asyncio.to_thread(fresh.process.wait, 60) == 0
+
+
+def unread(chain: Chain, body: dict[str, Any]) -> socket.socket:
+    """A connection that sent a request for a stream and reads nothing of the answer."""
     url = urlsplit(chain.url)
+    data = json.dumps(body | {"stream": True}).encode()
     connection = socket.create_connection((url.hostname or "", url.port or 0))
     connection.sendall(
         b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
-        b"Content-Length: %d\r\n\r\n%s" % (len(body), body)
+        b"Content-Length: %d\r\n\r\n%s" % (len(data), data)
     )
     return connection

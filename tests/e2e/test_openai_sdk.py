@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import openai
 import pytest
 from openai import OpenAI
+
 from splitpool_bench.chain import Chain
 
 QUESTION = "What is the capital of France?"
@@ -28,9 +29,7 @@ def test_a_chat_answers_the_question(client: OpenAI, split: Chain) -> None:
     assert answer.choices[0].finish_reason in {"stop", "length"}
     assert answer.usage is not None
     assert answer.usage.prompt_tokens > 10
-    assert (
-        answer.usage.total_tokens == answer.usage.prompt_tokens + answer.usage.completion_tokens
-    )
+    assert answer.usage.total_tokens == answer.usage.prompt_tokens + answer.usage.completion_tokens
 
 
 def test_a_streamed_chat_says_the_same_and_ends_with_usage(client: OpenAI, split: Chain) -> None:
@@ -142,7 +141,7 @@ def test_chat_logprobs_name_each_token_and_its_rivals(client: OpenAI, split: Cha
     assert "".join(token.token for token in logprobs.content) == answer.choices[0].message.content
     for token in logprobs.content:
         assert token.logprob <= 0
-        assert [rival.token for rival in token.top_logprobs][0] == token.token  # greedy
+        assert token.top_logprobs[0].token == token.token  # greedy
         assert token.top_logprobs[0].logprob >= token.top_logprobs[1].logprob
 
 

@@ -1,15 +1,18 @@
-"""Streams that are cut and continued through the router: every token once, and no step run twice."""
+"""Streams that are cut and continued through the router: every token once, no step run twice."""
 
 import uuid
 from collections.abc import AsyncIterator
+from typing import Any
 
 import aiohttp
 import pytest
+
 from e2e.asking import (
     DONE,
     RESUMABLE,
     STORY,
     completion,
+    idle,
     numbers,
     read,
     resume,
@@ -21,7 +24,7 @@ from fakes.event_source import Event, EventSource
 from splitpool_bench.chain import Chain, steps
 
 TOKENS = 8
-USAGE = {"stream_options": {"include_usage": True}}
+USAGE: dict[str, Any] = {"stream_options": {"include_usage": True}}
 
 
 @pytest.fixture
@@ -196,16 +199,12 @@ async def test_delete_stops_a_stream_and_may_be_repeated(
 
     assert all(200 <= status < 300 for status in statuses)
     assert len(rest) < 1400
-    await until(lambda: quiet(http, split))
+    await until(lambda: idle(http, split, "interactive"))
 
 
-async def quiet(http: aiohttp.ClientSession, chain: Chain) -> bool:
-    from e2e.asking import idle
-
-    return await idle(http, chain, "interactive")
-
-
-async def test_a_second_reader_replaces_the_first(http: aiohttp.ClientSession, split: Chain) -> None:
+async def test_a_second_reader_replaces_the_first(
+    http: aiohttp.ClientSession, split: Chain
+) -> None:
     async with stream(http, split, RESUMABLE, max_tokens=120) as first:
         key = first.headers["X-Splitpool-Stream-Id"]
         had = await read(first, limit=2)
@@ -224,18 +223,18 @@ async def test_a_live_request_id_cannot_be_used_twice(
 ) -> None:
     headers = RESUMABLE | {"X-Request-Id": uuid.uuid4().hex}
     body = completion(split, max_tokens=4) | {"stream": True}
-    async with stream(http, split, headers, max_tokens=400):
-        async with http.post(f"{split.url}/v1/completions", json=body, headers=headers) as again:
-            assert again.status == 409
-            assert (await again.json())["error"]["code"] == "duplicate_request_id"
+    async with (
+        stream(http, split, headers, max_tokens=400),
+        http.post(f"{split.url}/v1/completions", json=body, headers=headers) as again,
+    ):
+        assert again.status == 409
+        assert (await again.json())["error"]["code"] == "duplicate_request_id"
 
     async with http.delete(f"{split.url}/v1/streams/{headers['X-Request-Id']}") as deleted:
         assert deleted.status < 300
 
 
-async def test_several_choices_cannot_be_resumed(
-    http: aiohttp.ClientSession, split: Chain
-) -> None:
+async def test_several_choices_cannot_be_resumed(http: aiohttp.ClientSession, split: Chain) -> None:
     body = completion(split, n=2, temperature=1) | {"stream": True}
     async with http.post(f"{split.url}/v1/completions", json=body, headers=RESUMABLE) as refused:
         assert refused.status == 400
