@@ -1,0 +1,142 @@
+"""Which workers does a pool consist of: arguments, environment, quota and GPU of each?
+
+Pure: the same plan runs as child processes of one machine and as pods of a cluster.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from splitpool_operator import defaults, quota
+from splitpool_operator.packing import Load
+from splitpool_operator.pool import CLASSES, ClassName, InferencePool, Spec, class_spec
+
+# Bounded spinning: threads that have their cores wait by spinning this often before they sleep.
+_SPIN_COUNT = "2000"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerPlan:
+    """One worker process."""
+
+    name: str
+    classes: tuple[ClassName, ...]
+    gpu: int | None
+    quotas: Mapping[ClassName, int]
+    host_memory: int
+    largest_step: int
+    argv: tuple[str, ...]
+    env: Mapping[str, str]
+    drain_seconds: int
+
+    @property
+    def vram(self) -> int:
+        """The quota of the whole process."""
+        return sum(self.quotas.values())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """The workers of one pool, each placed on a GPU so that the headroom stays free."""
+
+    pool: InferencePool
+    workers: tuple[WorkerPlan, ...]
+    headroom: int
+
+
+def plan(pool: InferencePool, *, cores: int, first_gpu: int = 0) -> Plan:
+    """The workers of a pool. Raises quota.DoesNotFit with the numbers.
+
+    cores: what is shared out where spec.accelerator.cores says nothing; every worker gets one.
+    first_gpu: index of the pool's first GPU on this machine.
+    """
+    spec = pool.spec
+    loads = quota.place(spec, spec.pools.interactive.replicas, spec.pools.batch.replicas)
+    quota.check_scaling(spec)
+    seats = list(_seats(spec, loads))
+    threads = shares(spec.accelerator.cores or cores, len(seats))
+    workers = tuple(
+        _worker(pool, classes, index, first_gpu + gpu, count)
+        for (classes, index, gpu), count in zip(seats, threads, strict=True)
+    )
+    return Plan(pool=pool, workers=workers, headroom=defaults.headroom(spec))
+
+
+def shares(cores: int, workers: int) -> list[int]:
+    """Cores of each worker: even, the first ones get what is left over, nobody less than one."""
+    each, left = divmod(cores, workers) if workers else (0, 0)
+    return [max(1, each + (index < left)) for index in range(workers)]
+
+
+def _seats(spec: Spec, loads: list[Load]) -> Iterator[tuple[tuple[ClassName, ...], int, int]]:
+    """Classes, index within its Deployment, and GPU of every worker; interactive ones first."""
+    first: tuple[ClassName, ...] = CLASSES if spec.topology == "Shared" else ("interactive",)
+    at = [gpu for gpu, load in enumerate(loads) for _ in range(load.interactive)]
+    yield from ((first, index, gpu) for index, gpu in enumerate(at))
+    at = [gpu for gpu, load in enumerate(loads) for _ in range(load.batch)]
+    yield from ((("batch",), index, gpu) for index, gpu in enumerate(at))
+
+
+def _worker(
+    pool: InferencePool, classes: tuple[ClassName, ...], index: int, gpu: int, threads: int
+) -> WorkerPlan:
+    spec = pool.spec
+    role = classes[0] if len(classes) == 1 else "shared"
+    name = f"{pool.metadata.name}-{role}-{index}"
+    parts = [class_spec(spec, each) for each in classes]
+    drain = max(part.drain_seconds for part in parts)
+    on_cpu = spec.accelerator.type == "cpu"
+    return WorkerPlan(
+        name=name,
+        classes=classes,
+        gpu=None if on_cpu else gpu,
+        quotas=MappingProxyType({each: class_spec(spec, each).vram for each in classes}),
+        host_memory=max(part.host_memory for part in parts),
+        largest_step=sum(defaults.token_budget(spec, each) for each in classes),
+        argv=(*_common(pool, name, threads, drain, classes[0]), *_class_flags(spec, classes)),
+        env=MappingProxyType(_env(spec, threads, gpu)),
+        drain_seconds=drain,
+    )
+
+
+def _common(
+    pool: InferencePool, name: str, threads: int, drain: int, first: ClassName
+) -> tuple[str, ...]:
+    spec = pool.spec
+    length = spec.model.max_model_len
+    return (
+        *("--pool", pool.metadata.name, "--namespace", pool.metadata.namespace, "--name", name),
+        *("--model-name", spec.model.name, "--model", spec.model.source),
+        *("--dtype", spec.model.dtype, "--quantization", spec.model.quantization),
+        *(("--max-model-len", str(length)) if length is not None else ()),
+        *("--device", "cpu" if spec.accelerator.type == "cpu" else "cuda"),
+        *("--threads", str(threads)),
+        *("--max-step-ms", str(defaults.max_step_ms(spec, first))),
+        *("--resume-mode", spec.resume.mode),
+        *("--resume-window-seconds", str(spec.resume.window_seconds)),
+        *("--resume-buffer-bytes", str(spec.resume.buffer_bytes)),
+        *("--drain-seconds", str(drain)),
+    )
+
+
+def _class_flags(spec: Spec, classes: tuple[ClassName, ...]) -> Iterator[str]:
+    for name in classes:
+        part = class_spec(spec, name)
+        yield from ("--class", name, "--vram-bytes", str(part.vram))
+        yield from ("--max-batch", str(part.max_batch), "--max-wait-ms", str(part.max_wait_ms))
+        yield from ("--token-budget", str(defaults.token_budget(spec, name)))
+        yield from ("--prefill-chunk", str(defaults.prefill_chunk(spec, name)))
+        yield from ("--max-length-ratio", f"{part.max_length_ratio:g}")
+        yield "--prefix-cache" if part.prefix_cache else "--no-prefix-cache"
+        yield "--stream" if part.stream else "--no-stream"
+
+
+def _env(spec: Spec, threads: int, gpu: int) -> dict[str, str]:
+    env = {"OMP_NUM_THREADS": str(threads)}
+    if threads > 1:
+        env["GOMP_SPINCOUNT"] = _SPIN_COUNT
+    if spec.accelerator.type == "nvidia":
+        env["CUDA_VISIBLE_DEVICES"] = str(gpu)
+    if spec.accelerator.type == "amd":
+        env["HIP_VISIBLE_DEVICES"] = str(gpu)
+    return env
