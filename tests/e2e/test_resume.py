@@ -173,6 +173,40 @@ async def test_streams_of_others_and_unknown_ones_are_not_found(
     assert (await resume(http, split, key, {}, mine))[0] == 200
 
 
+async def test_events_that_fell_out_of_the_ring_are_gone(
+    http: aiohttp.ClientSession, small: Chain
+) -> None:
+    async with stream(http, small, RESUMABLE, max_tokens=60) as response:
+        key = response.headers["X-Splitpool-Stream-Id"]
+        last = numbers(await read(response))[-1]
+
+    assert (await resume(http, small, key, {"starting_after": 0}))[0] == 410
+    assert (await resume(http, small, key, {"received_tokens": 1}))[0] == 410
+    status, rest = await resume(http, small, key, {"starting_after": last - 2})
+    assert (status, numbers(rest)) == (200, [last - 1, last])
+
+
+async def test_a_stream_is_forgotten_after_its_window(
+    http: aiohttp.ClientSession, small: Chain
+) -> None:
+    async with stream(http, small, RESUMABLE, max_tokens=2) as response:
+        key = response.headers["X-Splitpool-Stream-Id"]
+        await read(response)
+
+    # Asking for the stream would lengthen its window; the worker's own count does not.
+    await until(lambda: nothing_kept(http, small))
+
+    assert (await resume(http, small, key, {}))[0] == 404
+
+
+async def nothing_kept(http: aiohttp.ClientSession, chain: Chain) -> bool:
+    (worker,) = chain.workers()
+    async with http.get(f"{worker.url}/metrics") as response:
+        text = await response.text()
+    (line,) = (x for x in text.splitlines() if x.startswith("splitpool_worker_replay_buffer_bytes"))
+    return float(line.split()[-1]) == 0
+
+
 async def test_a_stream_that_did_not_ask_cannot_be_resumed(
     http: aiohttp.ClientSession, split: Chain
 ) -> None:
