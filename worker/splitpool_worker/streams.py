@@ -1,0 +1,314 @@
+"""Which streams live, who may read them, and from where: numbered events in bounded rings.
+
+A resumable stream is kept for a window that runs from the disconnect of its reader or from its end,
+whichever is later. Times are passed in; nothing here waits.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Protocol
+
+EVENT_OVERHEAD_BYTES = 256
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """Bytes that go out together. `tokens` counts the answer's tokens up to its end."""
+
+    data: bytes
+    tokens: int = 0
+    first: bool = False  # carries the first token
+    rest: Callable[[int], bytes] | None = None  # this event without the tokens up to a count
+
+    @property
+    def size(self) -> int:
+        """Bytes charged to the ring; what `rest` keeps alive is about the event again."""
+        return EVENT_OVERHEAD_BYTES + len(self.data) * (1 if self.rest is None else 2)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Position:
+    """Where a reader goes on: event number `seq`, without its tokens up to `tokens`."""
+
+    seq: int = 0
+    tokens: int = 0
+
+
+class StreamGone(Exception):
+    """What the reader asks for fell out of the ring."""
+
+
+class NothingLeft(Exception):
+    """The reader has the last event already."""
+
+
+class NotThere(Exception):
+    """The reader claims more than the stream has."""
+
+
+class Duplicate(Exception):
+    """A live stream has this request id."""
+
+
+class Ring:
+    """The newest events of one stream, at most `limit` bytes of them (and never fewer than one)."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._events: deque[Event] = deque()
+        self.bytes = 0
+        self.start = 0
+        self._tokens_before = 0
+
+    @property
+    def end(self) -> int:
+        """Number of the event that comes next."""
+        return self.start + len(self._events)
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of the answer up to the newest event."""
+        return self._events[-1].tokens if self._events else self._tokens_before
+
+    def append(self, event: Event) -> None:
+        """Add an event; the oldest fall out where there is no room."""
+        self._events.append(event)
+        self.bytes += event.size
+        while self.bytes > self._limit and len(self._events) > 1:
+            self.drop_oldest()
+
+    def clear(self) -> None:
+        """Forget all events."""
+        while self._events:
+            self.drop_oldest()
+
+    def drop_oldest(self) -> None:
+        """Forget the oldest event."""
+        event = self._events.popleft()
+        self.bytes -= event.size
+        self.start += 1
+        self._tokens_before = event.tokens
+
+    def get(self, position: Position) -> Event | None:
+        """The event at `position`; None when it has not come yet. Raises StreamGone."""
+        if position.seq < self.start:
+            raise StreamGone
+        if position.seq >= self.end:
+            return None
+        return self._events[position.seq - self.start]
+
+    def after_tokens(self, received: int) -> Position:
+        """Where a reader goes on that has the text of `received` tokens. Raises StreamGone."""
+        if received > self.tokens:
+            raise NotThere
+        if received == 0:
+            return Position()
+        if received < self._tokens_before:
+            raise StreamGone
+        if received == self._tokens_before:
+            return Position(seq=self.start)
+        index = next(i for i, event in enumerate(self._events) if event.tokens >= received)
+        seq = self.start + index
+        whole = self._events[index].tokens == received
+        return Position(seq=seq + 1) if whole else Position(seq=seq, tokens=received)
+
+
+class Controlled(Protocol):
+    """What makes the events of a stream."""
+
+    def set_orphan(self, orphan: bool) -> None: ...
+
+    def abort(self) -> None: ...
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Stream:
+    """One answer being streamed."""
+
+    id: str
+    owner: str
+    request_id: str
+    resumable: bool
+    ring: Ring
+    generation: Controlled | None = None
+    ended: bool = False
+    failed: bytes | None = None  # the error that ended it; it has no number
+    deleted: bool = False
+    expires: float | None = None
+    reader: "Reader | None" = None
+    detached_at: float | None = None
+    ended_at: float | None = None
+
+    def append(self, event: Event) -> None:
+        """Add an event and tell the reader."""
+        self.ring.append(event)
+        self._wake()
+
+    def end(self, now: float, failed: bytes | None = None) -> None:
+        """No event follows; the first end counts."""
+        if self.ended:
+            return
+        self.ended, self.failed, self.ended_at = True, failed, now
+        self._wake()
+
+    def delete(self, now: float, failed: bytes) -> None:
+        """Stop it and forget its events; who reads it now is told why."""
+        if self.generation is not None:
+            self.generation.abort()
+        self.end(now, failed)
+        self.deleted = True
+        if self.reader is None:
+            self.ring.clear()
+
+    def attach(self, position: Position, wake: Callable[[], None]) -> "Reader":
+        """A new reader; it replaces the one before."""
+        previous, self.reader = self.reader, Reader(stream=self, position=position, wake=wake)
+        self._tell(orphan=False)
+        if previous is not None:
+            previous.replaced = True
+            previous.wake()
+        return self.reader
+
+    def detach(self, reader: "Reader", now: float) -> bool:
+        """The reader left. True when it was the current one: the window begins."""
+        if self.reader is not reader:
+            return False
+        self.reader, self.detached_at = None, now
+        if self.deleted:
+            self.ring.clear()
+        self._tell(orphan=True)
+        return True
+
+    def expires_at(self, window: float) -> float | None:
+        """When the window closes; None while somebody reads."""
+        if self.reader is not None or self.detached_at is None:
+            return None
+        return max(self.detached_at, self.ended_at or 0.0) + window
+
+    def position(self, *, after: int | None, received: int | None) -> Position:
+        """Where to go on after event `after` or `received` tokens, whichever is further."""
+        if after is not None and after >= self.ring.end:
+            raise NotThere
+        found = Position(seq=0 if after is None else after + 1)
+        if received is not None:
+            by_tokens = self.ring.after_tokens(received)
+            found = by_tokens if by_tokens.seq >= found.seq else found
+        if self.ended and self.failed is None and found.seq >= self.ring.end:
+            raise NothingLeft
+        if found.seq < self.ring.start:
+            raise StreamGone
+        return found
+
+    @property
+    def overrun(self) -> bool:
+        """Its reader is so slow that events fell out that it has not had."""
+        return self.reader is not None and self.reader.position.seq < self.ring.start
+
+    def _tell(self, *, orphan: bool) -> None:
+        if self.generation is not None and self.resumable:
+            self.generation.set_orphan(orphan)
+
+    def _wake(self) -> None:
+        if self.reader is not None:
+            self.reader.wake()
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Reader:
+    """One connection that reads a stream, event by event."""
+
+    stream: Stream
+    position: Position
+    wake: Callable[[], None]
+    replaced: bool = False
+
+    def take(self) -> tuple[int, Event, bytes] | None:
+        """Number, event and the bytes that are left of it; None when there is none now."""
+        position, ring = self.position, self.stream.ring
+        event = ring.get(position)
+        if event is None:
+            return None
+        cut = position.tokens and event.rest is not None
+        data = event.rest(position.tokens) if cut and event.rest else event.data
+        self.position = Position(seq=position.seq + 1)
+        if not self.stream.resumable:
+            while ring.start < self.position.seq and ring.end > ring.start:
+                ring.drop_oldest()
+        return position.seq, event, data
+
+    @property
+    def finished(self) -> bool:
+        """Nothing more will come."""
+        return self.stream.ended and self.position.seq >= self.stream.ring.end
+
+
+@dataclass(slots=True, kw_only=True)
+class Registry:
+    """All streams of this worker, by id and by their callers' own request ids."""
+
+    window: float
+    ring_bytes: int
+    total_bytes: int
+    _streams: dict[str, Stream] = field(default_factory=dict)
+    _by_request: dict[tuple[str, str], Stream] = field(default_factory=dict)
+
+    def __iter__(self) -> Iterator[Stream]:
+        return iter(list(self._streams.values()))
+
+    @property
+    def bytes(self) -> int:
+        """Bytes that all rings hold."""
+        return sum(stream.ring.bytes for stream in self._streams.values())
+
+    def open(self, *, id: str, owner: str, request_id: str, resumable: bool) -> Stream:
+        """A new stream. Raises Duplicate when a live resumable one has the same request id."""
+        other = self._by_request.get((owner, request_id))
+        if resumable and other is not None and other.resumable and not other.ended:
+            raise Duplicate
+        stream = Stream(
+            id=id,
+            owner=owner,
+            request_id=request_id,
+            resumable=resumable,
+            ring=Ring(self.ring_bytes),
+        )
+        self._streams[id] = self._by_request[owner, request_id] = stream
+        return stream
+
+    def find(self, key: str, owner: str) -> Stream | None:
+        """The caller's stream of that id or of that request id of its own."""
+        stream = self._streams.get(key) or self._by_request.get((owner, key))
+        return stream if stream is not None and stream.owner == owner else None
+
+    def discard(self, stream: Stream) -> None:
+        """Forget a stream."""
+        self._streams.pop(stream.id, None)
+        if self._by_request.get((stream.owner, stream.request_id)) is stream:
+            del self._by_request[stream.owner, stream.request_id]
+
+    def sweep(self, now: float) -> list[Stream]:
+        """Forget the streams whose window has closed; what is returned is to be aborted: those of
+        them that still run, and those whose reader is hopelessly slow and cannot resume."""
+        closed = [stream for stream in self if _closed(stream, self.window, now)]
+        for stream in closed + self._surplus(closed):
+            self.discard(stream)
+        overrun = [stream for stream in self if stream.overrun and not stream.resumable]
+        return [stream for stream in closed + overrun if not stream.ended]
+
+    def _surplus(self, closed: list[Stream]) -> list[Stream]:
+        """Ended streams nobody reads, oldest first, that exceed the memory of all."""
+        excess = self.bytes - sum(stream.ring.bytes for stream in closed) - self.total_bytes
+        idle = [s for s in self if s.ended and s.reader is None and s not in closed]
+        surplus: list[Stream] = []
+        for stream in sorted(idle, key=lambda s: s.ended_at or 0.0):
+            if excess <= 0:
+                break
+            surplus.append(stream)
+            excess -= stream.ring.bytes
+        return surplus
+
+
+def _closed(stream: Stream, window: float, now: float) -> bool:
+    expires = stream.expires_at(window)
+    return expires is not None and now >= expires
