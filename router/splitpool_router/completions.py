@@ -1,0 +1,273 @@
+"""The life of a completion request: class, permit, call, answer."""
+
+import asyncio
+from collections.abc import Mapping
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+
+from aiohttp import web
+
+from splitpool_router import ask as asks
+from splitpool_router import headers as h
+from splitpool_router import intake, sse
+from splitpool_router.admission import Claim, Permit
+from splitpool_router.ask import Ask
+from splitpool_router.caller import Caller, Callers
+from splitpool_router.classify import (
+    CLASS_HEADER,
+    OBJECTIVE_HEADERS,
+    LatencyClass,
+    UnknownClass,
+    Wishes,
+    clamp,
+    classify,
+)
+from splitpool_router.config import MAX_BODY_BYTES, Limits
+from splitpool_router.errors import (
+    BadRequest,
+    HttpError,
+    NoReadyWorker,
+    QueueFull,
+    WorkerUnreachable,
+)
+from splitpool_router.fleet import Fleet
+from splitpool_router.metrics import Metrics
+from splitpool_router.pools import Pool, ResumeMode
+from splitpool_router.proxy import Outgoing, Proxy
+from splitpool_router.relay import Relay, Relayed
+from splitpool_router.streams import Live, LiveRequests
+from splitpool_router.trip import Trip, clock
+from splitpool_router.yielding import Yielding
+from splitpool_router.yields import Pressing
+
+REQUEST_ID_KEY = "splitpool.request_id"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """A request that can be routed."""
+
+    pool: Pool
+    cls: LatencyClass
+    caller: Caller
+    ask: Ask
+    body: bytes
+    request_id: str
+    resumable: bool
+
+
+class Completions:
+    """Serves POST /v1/chat/completions and /v1/completions."""
+
+    def __init__(
+        self,
+        *,
+        fleet: Fleet,
+        callers: Callers,
+        proxy: Proxy,
+        relay: Relay,
+        metrics: Metrics,
+        live: LiveRequests,
+        yielding: Yielding,
+        limits: Mapping[LatencyClass, Limits],
+        token: str | None,
+    ) -> None:
+        self._fleet = fleet
+        self._callers = callers
+        self._proxy = proxy
+        self._relay = relay
+        self._metrics = metrics
+        self._live = live
+        self._yielding = yielding
+        self._limits = limits
+        self._token = token
+
+    async def handle(self, request: web.Request) -> web.StreamResponse:
+        """The answer; every request is counted once, whatever becomes of it."""
+        trip = Trip(self._metrics)
+        try:
+            relayed = await self._serve(request, trip)
+        except HttpError as error:
+            trip.finished(error.status, error.code)
+            raise
+        except (asyncio.CancelledError, ConnectionError):
+            trip.left()
+            raise
+        except Exception:
+            trip.finished(500, "internal_error")
+            raise
+        trip.finished(relayed.response.status, relayed.reason)
+        return relayed.response
+
+    async def _serve(self, request: web.Request, trip: Trip) -> Relayed:
+        self._fleet.refuse_when_shutting_down()
+        body = await intake.read(request, limit=MAX_BODY_BYTES)
+        trip.received = clock()
+        order = self._order(request, body)
+        trip.parsed = clock()
+        prompt = order.ask.prompt_estimate(self._fleet.estimator(order.pool.model))
+        trip.routed(order.pool, order.cls, order.ask, prompt)
+        own_id = request.headers.get(h.REQUEST_ID) == order.request_id
+        async with AsyncExitStack() as stack:
+            live = Live()
+            if order.resumable and own_id:
+                name = (order.caller.id, order.request_id)
+                window = order.pool.resume_window
+                live = stack.enter_context(self._live.hold(name, window=window))
+            return await self._admitted(request, order, trip, stack, live)
+
+    def _order(self, request: web.Request, body: bytes) -> Order:
+        ask = asks.parse(body)
+        pool = self._fleet.pool_of(ask.model)
+        caller = self._callers.identify(request.headers)
+        wishes = Wishes(
+            header=request.headers.get(CLASS_HEADER),
+            objective=_objective(request.headers),
+            service_tier=ask.service_tier,
+            stream=ask.stream,
+        )
+        try:
+            cls = classify(wishes, objectives=pool.objectives, default=pool.default_class)
+        except UnknownClass as error:
+            raise BadRequest(str(error), param=CLASS_HEADER) from None
+        return Order(
+            pool=pool,
+            cls=clamp(cls, caller.highest),
+            caller=caller,
+            ask=ask,
+            body=body,
+            request_id=request[REQUEST_ID_KEY],
+            resumable=_resumable(pool, ask, wanted=h.wants_resume(request.headers)),
+        )
+
+    async def _admitted(
+        self,
+        request: web.Request,
+        order: Order,
+        trip: Trip,
+        stack: AsyncExitStack,
+        live: Live,
+    ) -> Relayed:
+        pressing = Pressing(workers=self._fleet.queue_of(order.pool, order.cls).workers)
+        if order.cls is LatencyClass.INTERACTIVE:
+            stack.enter_context(self._yielding.pressure.press(pressing))
+            self._yielding.wake()
+        waiting = clock()
+        cls, permit = await self._permit(order, stack)
+        trip.queue = clock() - waiting
+        if cls is not order.cls:
+            trip.routed(order.pool, cls, order.ask, 0)
+        self._press_on_one(pressing, permit, order)
+        return await self._call(request, order, cls, permit, trip, live, pressing)
+
+    async def _permit(self, order: Order, stack: AsyncExitStack) -> tuple[LatencyClass, Permit]:
+        """A permit of the order's class, or of batch where the pool lets interactive spill."""
+        claim = self._claim(order)
+        queue = self._fleet.queue_of(order.pool, order.cls)
+        try:
+            return order.cls, await stack.enter_async_context(queue.permit(claim))
+        except (QueueFull, NoReadyWorker):
+            if not order.pool.spill_to_batch or order.cls is LatencyClass.BATCH:
+                raise
+        queue = self._fleet.queue_of(order.pool, LatencyClass.BATCH)
+        return LatencyClass.BATCH, await stack.enter_async_context(queue.permit(claim))
+
+    def _claim(self, order: Order) -> Claim:
+        reports = (w.report for w in self._fleet.workers_of(order.pool.key))
+        lengths = (r.max_model_len for r in reports if r is not None and r.max_model_len)
+        estimator = self._fleet.estimator(order.pool.model)
+        return Claim(
+            cost=order.ask.cost(estimator, max_model_len=next(lengths, None)),
+            prefix=order.caller.id.encode() + order.ask.prefix,
+            body_bytes=len(order.body),
+        )
+
+    def _press_on_one(self, pressing: Pressing, permit: Permit, order: Order) -> None:
+        pressing.workers = (permit.worker,)
+        if not order.ask.stream:
+            # Its first token is invisible from here; it presses as long as one should take.
+            target = order.pool.classes[order.cls].ttft_p99_ms or 500.0
+            pressing.until = self._fleet.clock() + target / 1000
+
+    async def _call(
+        self,
+        request: web.Request,
+        order: Order,
+        cls: LatencyClass,
+        permit: Permit,
+        trip: Trip,
+        live: Live,
+        pressing: Pressing,
+    ) -> Relayed:
+        limits = self._limits[cls]
+        answer = await self._proxy.call(
+            permit,
+            self._outgoing(request, order, cls),
+            trip,
+            head_limit=limits.stream_head if order.ask.stream else limits.whole_head,
+        )
+        live.at(permit.worker, answer.headers.get(h.STREAM_ID))
+        if answer.status == 401:
+            answer.close()
+            raise WorkerUnreachable("the worker does not accept this router's token")
+
+        def first(times: Mapping[str, float] | None, arrived: float, writing: float) -> None:
+            self._yielding.pressure.relieve(pressing)
+            trip.first_content(times, arrived=arrived, writing=writing)
+
+        ours = {h.REQUEST_ID: order.request_id, CLASS_HEADER: cls.value}
+        with trip.streaming(answer.content_type == "text/event-stream"):
+            relayed = await self._relay.pass_on(
+                request, answer, ours=ours, idle_limit=limits.idle, on_first=first
+            )
+        self._learn(order, relayed)
+        return relayed
+
+    def _outgoing(self, request: web.Request, order: Order, cls: LatencyClass) -> Outgoing:
+        ours = {
+            h.REQUEST_ID: order.request_id,
+            h.CALLER: order.caller.id,
+            CLASS_HEADER: cls.value,
+        }
+        if order.resumable:
+            ours[h.RESUMABLE] = "true"
+        if self._token:
+            ours[h.TOKEN] = self._token
+        forward = order.pool.forward_headers
+        return Outgoing(
+            method="POST",
+            path=request.rel_url.raw_path_qs,
+            headers=h.upstream(request.headers, forward=forward, ours=ours),
+            body=order.body,
+        )
+
+    def _learn(self, order: Order, relayed: Relayed) -> None:
+        """Corrects the estimates by what the worker counted."""
+        if relayed.reason != "ok":
+            return
+        counted = sse.usage(relayed.tail)
+        estimator = self._fleet.estimator(order.pool.model)
+        ask = order.ask
+        if "prompt_tokens" in counted and not ask.prompt_tokens:
+            estimator.learn_prompt(text_bytes=ask.text_bytes, tokens=counted["prompt_tokens"])
+        if "completion_tokens" in counted and ask.max_tokens is None:
+            estimator.learn_answer(counted["completion_tokens"] // ask.copies)
+
+
+def _objective(headers: Mapping[str, str]) -> str | None:
+    return next((headers[name] for name in OBJECTIVE_HEADERS if name in headers), None)
+
+
+def _resumable(pool: Pool, ask: Ask, *, wanted: bool) -> bool:
+    """Whether the stream outlives its connection; several answers at once cannot."""
+    if not ask.stream or pool.resume_mode is ResumeMode.OFF:
+        return False
+    if ask.copies > 1:
+        if wanted:
+            raise BadRequest(
+                f"a stream of {ask.copies} answers is not resumable: send n = 1 and one prompt,"
+                f" or no {h.RESUMABLE}",
+                param="n",
+            )
+        return False
+    return wanted or pool.resume_mode is ResumeMode.ALWAYS

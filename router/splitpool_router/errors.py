@@ -1,0 +1,171 @@
+"""What the router refuses, with which status and code, and what a client may do about it."""
+
+import json
+from collections.abc import Mapping
+from typing import ClassVar
+
+
+class HttpError(Exception):
+    """A refusal that is answered as an OpenAI error object."""
+
+    status: ClassVar[int] = 500
+    code: ClassVar[str] = "internal_error"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        param: str | None = None,
+        retry_after: int | None = None,
+        curable: bool = True,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.param = param
+        self.retry_after = retry_after
+        self.curable = curable
+        self.extra_headers = dict(headers or {})
+
+    @property
+    def type(self) -> str:
+        """The OpenAI error type that belongs to the status."""
+        if self.status == 429:
+            return "rate_limit_error"
+        return "invalid_request_error" if self.status < 500 else "server_error"
+
+    def headers(self) -> dict[str, str]:
+        """Retry-After where waiting helps, `x-should-retry: false` where nothing does."""
+        headers = dict(self.extra_headers)
+        if self.retry_after is not None:
+            headers["Retry-After"] = str(self.retry_after)
+        if not self.curable:
+            headers["x-should-retry"] = "false"
+        return headers
+
+    def body(self) -> bytes:
+        """The error object as JSON."""
+        return error_body(self.message, type_=self.type, param=self.param, code=self.code)
+
+
+class BadRequest(HttpError):
+    """The request cannot be understood."""
+
+    status = 400
+    code = "invalid_request"
+
+
+class Unauthorized(HttpError):
+    """API keys are configured and the request carries none of them."""
+
+    status = 401
+    code = "invalid_api_key"
+
+
+class ModelNotFound(HttpError):
+    """No pool's spec serves that model (in that class)."""
+
+    status = 404
+    code = "model_not_found"
+
+
+class RouteNotFound(HttpError):
+    """No such path."""
+
+    status = 404
+    code = "not_found"
+
+
+class StreamNotFound(HttpError):
+    """The stream is unknown, expired or another caller's."""
+
+    status = 404
+    code = "stream_not_found"
+
+
+class StreamLost(HttpError):
+    """The worker that held the stream is gone, and the stream with it."""
+
+    status = 404
+    code = "worker_lost"
+
+
+class MethodNotAllowed(HttpError):
+    """The path exists, but not with this method."""
+
+    status = 405
+    code = "method_not_allowed"
+
+
+class DuplicateRequest(HttpError):
+    """A resumable request with the same id of the same caller is still live."""
+
+    status = 409
+    code = "duplicate_request"
+
+
+class BodyTooLarge(HttpError):
+    """The body exceeds the limit."""
+
+    status = 413
+    code = "request_too_large"
+
+
+class QueueFull(HttpError):
+    """Capacity exists, but as many tokens as the class may hold wait or run already."""
+
+    status = 429
+    code = "queue_full"
+
+
+class QueueTimeout(HttpError):
+    """Capacity exists, but the request waited for it as long as its class may."""
+
+    status = 429
+    code = "queue_timeout"
+
+
+class WorkerUnreachable(HttpError):
+    """The worker broke before it answered."""
+
+    status = 502
+    code = "worker_unreachable"
+
+
+class WorkerBroke(HttpError):
+    """The worker died while it answered, before the client was sent anything."""
+
+    status = 502
+    code = "worker_lost"
+
+
+class NoReadyWorker(HttpError):
+    """No worker of the class is ready, and none became so in time."""
+
+    status = 503
+    code = "no_ready_worker"
+
+
+class ShuttingDown(HttpError):
+    """The router drains."""
+
+    status = 503
+    code = "shutting_down"
+
+
+class WorkerTimeout(HttpError):
+    """The worker did not start to answer in time."""
+
+    status = 504
+    code = "worker_timeout"
+
+
+def error_body(message: str, *, type_: str, param: str | None, code: str) -> bytes:
+    """An OpenAI error object."""
+    error = {"message": message, "type": type_, "param": param, "code": code}
+    return json.dumps({"error": error}).encode()
+
+
+def error_event(message: str, *, code: str) -> bytes:
+    """The SSE event that ends a broken stream in the place of `[DONE]`."""
+    return b"data: " + error_body(message, type_="server_error", param=None, code=code) + b"\n\n"

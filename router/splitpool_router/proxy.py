@@ -1,0 +1,127 @@
+"""Calls a worker: the request's own bytes, at most one extra attempt, no total timeout."""
+
+import asyncio
+from dataclasses import dataclass
+
+import aiohttp
+from multidict import CIMultiDict
+from yarl import URL
+
+from splitpool_router.admission import Permit
+from splitpool_router.breaker import Verdict, verdict
+from splitpool_router.errors import WorkerTimeout, WorkerUnreachable
+from splitpool_router.retry import Failure, may_retry, refuses
+from splitpool_router.trip import Trip, clock
+from splitpool_router.workers import Worker
+
+# Below the workers' 75 s, so that no request goes out on a connection that is being closed.
+_KEEPALIVE = 4.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outgoing:
+    """A request as a worker gets it."""
+
+    method: str
+    path: str  # raw, with its query
+    headers: CIMultiDict[str]
+    body: bytes | None = None
+
+
+class AttemptFailed(Exception):
+    """A worker gave no head."""
+
+    def __init__(self, failure: Failure, worker: Worker) -> None:
+        super().__init__(failure.value)
+        self.failure = failure
+        self.worker = worker
+
+
+def session(connect_limit: float) -> aiohttp.ClientSession:
+    """The client side: no cookies, no decompression, no limit on the whole or on connections."""
+    return aiohttp.ClientSession(
+        connector=aiohttp.TCPConnector(limit=0, limit_per_host=0, keepalive_timeout=_KEEPALIVE),
+        timeout=aiohttp.ClientTimeout(total=None, sock_connect=connect_limit, sock_read=None),
+        cookie_jar=aiohttp.DummyCookieJar(),
+        auto_decompress=False,
+        skip_auto_headers=("User-Agent", "Content-Type"),
+    )
+
+
+class Proxy:
+    """The way to the workers."""
+
+    def __init__(self, client: aiohttp.ClientSession) -> None:
+        self._client = client
+
+    async def send(
+        self, worker: Worker, outgoing: Outgoing, *, head_limit: float
+    ) -> aiohttp.ClientResponse:
+        """The head of the worker's answer; raises AttemptFailed."""
+        url = URL(worker.endpoint.url + outgoing.path, encoded=True)
+        try:
+            async with asyncio.timeout(head_limit):
+                return await self._client.request(
+                    outgoing.method,
+                    url,
+                    headers=outgoing.headers,
+                    data=outgoing.body,
+                    allow_redirects=False,
+                )
+        except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
+            raise AttemptFailed(Failure.NOT_SENT, worker) from error
+        except TimeoutError as error:
+            raise AttemptFailed(Failure.LATE, worker) from error
+        except (aiohttp.ClientError, OSError) as error:
+            raise AttemptFailed(Failure.BROKEN, worker) from error
+
+    async def call(
+        self, permit: Permit, outgoing: Outgoing, trip: Trip, *, head_limit: float
+    ) -> aiohttp.ClientResponse:
+        """The answer of the permit's worker, or of one other where the first took no work."""
+        attempt = 1
+        while True:
+            trip.called = clock()
+            try:
+                answer = await self.send(permit.worker, outgoing, head_limit=head_limit)
+            except AttemptFailed as failed:
+                trip.retry += clock() - trip.called
+                permit.report(Verdict.BAD)
+                await _elsewhere(failed, permit, trip, attempt=attempt)
+            else:
+                permit.report(verdict(answer.status))
+                if not _goes_elsewhere(answer.status, permit, attempt=attempt):
+                    return answer
+                answer.close()
+                trip.retry += clock() - trip.called
+            attempt += 1
+
+
+def _goes_elsewhere(status: int, permit: Permit, *, attempt: int) -> bool:
+    """Whether a refused request has moved to another worker."""
+    return refuses(status) and may_retry(Failure.REFUSED, attempt=attempt) and permit.move()
+
+
+async def _elsewhere(failed: AttemptFailed, permit: Permit, trip: Trip, *, attempt: int) -> None:
+    """Moves a request that no worker has seen, waiting for one if need be; else raises."""
+    if failed.failure is Failure.NOT_SENT:
+        failed.worker.reachable = False
+    if not may_retry(failed.failure, attempt=attempt):
+        raise refusal(failed)
+    if permit.move():
+        return
+    waiting = clock()
+    await permit.wait_again()
+    trip.queue += clock() - waiting
+
+
+def refusal(failed: AttemptFailed) -> WorkerTimeout | WorkerUnreachable:
+    """What a client is told when no other attempt is possible."""
+    if failed.failure is Failure.LATE:
+        return WorkerTimeout("the worker did not start to answer in time")
+    text = (
+        "the worker could not be reached"
+        if failed.failure is Failure.NOT_SENT
+        else "the worker closed the connection before it answered"
+    )
+    return WorkerUnreachable(text, retry_after=1)

@@ -1,0 +1,146 @@
+"""Finds a stream again: by its id at the worker that it names, by a request id at any worker."""
+
+from collections.abc import Iterator
+
+import aiohttp
+from aiohttp import web
+
+from splitpool_router import headers as h
+from splitpool_router.caller import Callers
+from splitpool_router.completions import REQUEST_ID_KEY
+from splitpool_router.config import Limits
+from splitpool_router.errors import HttpError, StreamLost, StreamNotFound
+from splitpool_router.fleet import Fleet
+from splitpool_router.metrics import Metrics
+from splitpool_router.proxy import AttemptFailed, Outgoing, Proxy, refusal
+from splitpool_router.relay import Relay, Relayed
+from splitpool_router.retry import Failure
+from splitpool_router.streams import Live, LiveRequests, Name, holder, stream_key
+from splitpool_router.workers import Worker
+
+_RESULTS = {200: "resumed", 204: "finished", 404: "not_found", 410: "gone"}
+
+
+class Resume:
+    """Serves GET and DELETE /v1/streams/{id}."""
+
+    def __init__(
+        self,
+        *,
+        fleet: Fleet,
+        callers: Callers,
+        proxy: Proxy,
+        relay: Relay,
+        metrics: Metrics,
+        live: LiveRequests,
+        limits: Limits,
+        token: str | None,
+    ) -> None:
+        self._fleet = fleet
+        self._callers = callers
+        self._proxy = proxy
+        self._relay = relay
+        self._metrics = metrics
+        self._live = live
+        self._limits = limits
+        self._token = token
+
+    async def handle(self, request: web.Request) -> web.StreamResponse:
+        """The rest of the stream, or the worker's word that there is none."""
+        caller = self._callers.identify(request.headers).id
+        wanted = request.match_info["id"]
+        found = self._live.find(caller, wanted)
+        try:
+            answer = await self._answer(request, caller, wanted, found)
+        except HttpError as error:
+            self._count(request, error.code if error.code == "worker_lost" else "not_found")
+            raise
+        self._count(request, _RESULTS.get(answer.status, str(answer.status)))
+        if request.method == "DELETE" or found is None:
+            if found is not None and answer.status < 300:
+                self._live.forget(found[0])
+            return (await self._pass_on(request, answer)).response
+        return await self._rejoin(request, answer, found)
+
+    async def _rejoin(
+        self, request: web.Request, answer: aiohttp.ClientResponse, found: tuple[Name, Live]
+    ) -> web.StreamResponse:
+        """Reads on for a live request; its id stays taken while somebody reads."""
+        name, live = found
+        window = self._window(live)
+        with self._live.reading(name, live, window=window):
+            return (await self._pass_on(request, answer)).response
+
+    async def _pass_on(self, request: web.Request, answer: aiohttp.ClientResponse) -> Relayed:
+        return await self._relay.pass_on(
+            request,
+            answer,
+            ours={h.REQUEST_ID: request[REQUEST_ID_KEY]},
+            idle_limit=self._limits.idle,
+            on_first=lambda times, arrived, writing: None,
+        )
+
+    async def _answer(
+        self, request: web.Request, caller: str, wanted: str, found: tuple[Name, Live] | None
+    ) -> aiohttp.ClientResponse:
+        key = stream_key(wanted)
+        if key is None:
+            return await self._ask_in_turn(request, caller, found)
+        worker = holder(self._fleet.workers.values(), key)
+        if worker is None:
+            raise StreamLost("no worker holds this stream any more: send the request again")
+        try:
+            return await self._ask(request, caller, worker)
+        except AttemptFailed as failed:
+            if failed.failure is not Failure.NOT_SENT:
+                raise refusal(failed) from failed
+            raise StreamLost("the stream's worker is gone: send the request again") from failed
+
+    async def _ask_in_turn(
+        self, request: web.Request, caller: str, found: tuple[Name, Live] | None
+    ) -> aiohttp.ClientResponse:
+        """The first answer that is not 404; an unreachable worker may hold it, a gone one not."""
+        silent: AttemptFailed | None = None
+        for worker in self._candidates(found):
+            try:
+                answer = await self._ask(request, caller, worker)
+            except AttemptFailed as failed:
+                silent = failed if failed.failure is not Failure.NOT_SENT else silent
+                continue
+            if answer.status != 404:
+                return answer
+            answer.close()
+        if silent is not None:
+            raise refusal(silent)
+        if found is not None:
+            self._live.forget(found[0])
+            raise StreamLost("the request's worker is gone: send the request again")
+        raise StreamNotFound("no worker knows a stream of this id of yours")
+
+    def _candidates(self, found: tuple[Name, Live] | None) -> Iterator[Worker]:
+        """Every worker once, the one that got the request first."""
+        known = found[1].worker if found else None
+        workers = list(self._fleet.workers.values())
+        yield from (worker for worker in workers if worker is known)
+        yield from (worker for worker in workers if worker is not known)
+
+    async def _ask(
+        self, request: web.Request, caller: str, worker: Worker
+    ) -> aiohttp.ClientResponse:
+        ours = {h.REQUEST_ID: request[REQUEST_ID_KEY], h.CALLER: caller}
+        if self._token:
+            ours[h.TOKEN] = self._token
+        outgoing = Outgoing(
+            method=request.method,
+            path=request.rel_url.raw_path_qs,
+            headers=h.upstream(request.headers, forward=("Last-Event-ID",), ours=ours),
+        )
+        return await self._proxy.send(worker, outgoing, head_limit=self._limits.stream_head)
+
+    def _window(self, live: Live) -> float:
+        pool = self._fleet.pools.get(live.worker.endpoint.pool_key) if live.worker else None
+        return pool.resume_window if pool else 0.0
+
+    def _count(self, request: web.Request, result: str) -> None:
+        if request.method == "GET":
+            self._metrics.resumes.labels(result).inc()

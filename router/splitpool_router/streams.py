@@ -1,0 +1,108 @@
+"""Where a stream can be found again, and which resumable requests are live."""
+
+import asyncio
+import re
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from splitpool_router.errors import DuplicateRequest
+from splitpool_router.workers import Worker
+
+_STREAM_ID = re.compile(r"([0-9a-f]{8})-[0-9a-f]{32}")
+_REMEMBERED = 10_000
+
+Name = tuple[str, str]  # caller, request id
+
+
+def stream_key(stream_id: str) -> str | None:
+    """The part of a stream id that names its worker, or None for an id of another shape."""
+    match = _STREAM_ID.fullmatch(stream_id)
+    return match[1] if match else None
+
+
+def holder(workers: Iterable[Worker], key: str) -> Worker | None:
+    """The known worker with this stream key."""
+    return next((w for w in workers if w.report and w.report.stream_key == key), None)
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Live:
+    """A resumable request: where it runs, and until when it may be resumed."""
+
+    worker: Worker | None = None
+    stream_id: str | None = None
+    expires: float | None = None
+    readers: int = 0
+
+    def at(self, worker: Worker, stream_id: str | None) -> None:
+        """The request runs there under this stream id."""
+        self.worker = worker
+        self.stream_id = stream_id
+
+
+class LiveRequests:
+    """Resumable requests by caller and id: a second one with the same id must not run beside it."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._live: OrderedDict[Name, Live] = OrderedDict()
+
+    @contextmanager
+    def hold(self, name: Name, *, window: float) -> Iterator[Live]:
+        """Claims the id; after a disconnect the claim lasts as long as the stream may."""
+        self._purge()
+        if self._runs(name):
+            raise DuplicateRequest(
+                f"a request with the id {name[1]} is live: read it at /v1/streams/{name[1]}"
+                " or send another X-Request-Id",
+                param="X-Request-Id",
+                curable=False,
+            )
+        live = Live()
+        self._live[name] = live
+        self._live.move_to_end(name)
+        with self.reading(name, live, window=window):
+            yield live
+
+    @contextmanager
+    def reading(self, name: Name, live: Live, *, window: float) -> Iterator[None]:
+        """Somebody reads the stream; when they are cut off the window runs, else it is over."""
+        live.readers += 1
+        cut = False
+        try:
+            yield
+        except (asyncio.CancelledError, ConnectionError):
+            cut = True
+            raise
+        finally:
+            live.readers -= 1
+            if cut:
+                live.expires = self._clock() + window
+            elif not live.readers and self._live.get(name) is live:
+                del self._live[name]
+
+    def find(self, caller: str, wanted: str) -> tuple[Name, Live] | None:
+        """The caller's live request with this request id or stream id."""
+        for name, live in self._live.items():
+            if name[0] == caller and wanted in (name[1], live.stream_id):
+                return name, live
+        return None
+
+    def forget(self, name: Name) -> None:
+        """The request was stopped, or its worker is gone."""
+        self._live.pop(name, None)
+
+    def _runs(self, name: Name) -> bool:
+        live = self._live.get(name)
+        if live is None:
+            return False
+        return live.readers > 0 or self._clock() < (live.expires or 0.0)
+
+    def _purge(self) -> None:
+        while self._live:
+            name = next(iter(self._live))
+            if self._runs(name) and len(self._live) < _REMEMBERED:
+                return
+            del self._live[name]
