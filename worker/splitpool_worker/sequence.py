@@ -58,7 +58,7 @@ class SamplingParams:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """One prompt to continue. `id` is unique per attempt, `arrival` is read from the engine's clock,
+    """One prompt to continue. `id` is unique per attempt, `arrival` is of the engine's clock,
     `salt` keeps the prefix caches of different callers apart."""
 
     id: str
@@ -105,6 +105,14 @@ class TokenOutput:
     error: str | None = None
     first: FirstTokenTimes | None = None
     """On index 0 only."""
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """A sampled token."""
+
+    token_id: int
+    logprobs: TokenLogprobs | None = None
 
 
 @dataclass(slots=True, kw_only=True, eq=False)

@@ -1,0 +1,119 @@
+"""Which token a random number in [0, 1) picks from probabilities, under min_p, top_k and top_p.
+
+Candidates are taken in falling order of probability and the draw inverts their distribution
+function. The vocabulary is not sorted for that: the few most likely tokens nearly always decide,
+and where they do not, more are looked at for that row only. Every row comes out the same
+whatever rows are beside it.
+"""
+
+from collections.abc import Callable
+from collections.abc import Sequence as Many
+from dataclasses import dataclass
+
+import torch
+
+from splitpool_worker.sequence import SamplingParams
+
+FEW, SOME = 64, 1024
+"""Candidates looked at first, and then where the limits reach further; beyond, a row is sorted."""
+
+
+@dataclass(slots=True)
+class Rows:
+    """Probabilities [R, V] in float32; for each row its limits and random number, all [R, 1]."""
+
+    probs: torch.Tensor
+    min_p: torch.Tensor
+    top_k: torch.Tensor
+    top_p: torch.Tensor
+    uniform: torch.Tensor
+
+    @classmethod
+    def of(cls, probs: torch.Tensor, params: Many[SamplingParams], uniform: Many[float]) -> "Rows":
+        vocab = probs.shape[-1]
+        columns = torch.tensor(
+            [(p.min_p, p.top_k or vocab, p.top_p, u) for p, u in zip(params, uniform, strict=True)],
+            device=probs.device,
+            dtype=torch.float64,
+        )
+        min_p, top_k, top_p, drawn = columns[:, :, None].unbind(1)
+        return cls(probs=probs, min_p=min_p, top_k=top_k, top_p=top_p, uniform=drawn)
+
+    @property
+    def vocab(self) -> int:
+        return self.probs.shape[-1]
+
+    @property
+    def ranked(self) -> torch.Tensor:
+        """[R, 1]: whether min_p or top_k drop anything before top_p looks at what is left."""
+        return (self.min_p > 0.0) | (self.top_k < self.vocab)
+
+    def pick(self, rows: torch.Tensor) -> "Rows":
+        return Rows(
+            self.probs[rows],
+            self.min_p[rows],
+            self.top_k[rows],
+            self.top_p[rows],
+            self.uniform[rows],
+        )
+
+
+def choose(rows: Rows) -> torch.Tensor:
+    """The token [R] that each row's random number picks."""
+    tokens, decided = _among(rows, FEW)
+    unlimited = ~(rows.ranked | (rows.top_p < 1.0))[:, 0]
+    _settle(tokens, rows, ~decided & unlimited, _beyond_few)
+    limited = ~decided & ~unlimited
+    if limited.any():
+        where = limited.nonzero()[:, 0]
+        part = rows.pick(where)
+        wider, decided = _among(part, SOME)
+        _settle(wider, part, ~decided, lambda rest: _among(rest, rest.vocab)[0])
+        tokens[where] = wider
+    return tokens
+
+
+def _settle(
+    tokens: torch.Tensor,
+    rows: Rows,
+    which: torch.Tensor,
+    how: Callable[[Rows], torch.Tensor],
+) -> None:
+    """Fill in the tokens of the rows of a mask, if there are any."""
+    if which.any():
+        tokens[which] = how(rows.pick(which))
+
+
+def _among(rows: Rows, width: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """The tokens [R] picked among the `width` most likely, and whether those were enough to
+    know."""
+    top = rows.probs.topk(min(width, rows.vocab), dim=-1)
+    p = top.values.double()
+    rank = torch.arange(p.shape[-1], device=p.device)
+    floor = rows.min_p * p[:, :1]
+    p = p * ((rank < rows.top_k) & (p >= floor))
+    mass = p.cumsum(-1)
+    seen = mass[:, -1:]
+    whole = (rows.top_k <= p.shape[-1]) | (top.values[:, -1:].double() < floor)
+    whole = whole | (p.shape[-1] == rows.vocab)
+    limit = rows.top_p * torch.where(whole, seen, 1.0)
+    nucleus = p * ((mass - p < limit) | (rank == 0))
+    reached = nucleus.cumsum(-1)
+    target = rows.uniform * torch.where(whole | (rows.top_p < 1.0), reached[:, -1:], 1.0)
+    enough = torch.where(rows.top_p < 1.0, seen >= limit, target < seen)
+    place = (reached <= target).sum(-1, keepdim=True)
+    last = (nucleus > 0.0).sum(-1, keepdim=True) - 1
+    tokens = top.indices.gather(-1, torch.minimum(place, last))
+    return tokens[:, 0], (whole | (~rows.ranked & enough))[:, 0]
+
+
+def _beyond_few(rows: Rows) -> torch.Tensor:
+    """For unlimited rows whose random number lies beyond the few most likely tokens: the others, in
+    the order of the vocabulary, follow on where those end."""
+    top = rows.probs.topk(min(FEW, rows.vocab), dim=-1)
+    before = top.values.double().cumsum(-1)[:, -1:]
+    rest = rows.probs.double().scatter(-1, top.indices, 0.0)
+    reached = rest.cumsum(-1)
+    ceiling = reached[:, -1:].nextafter(torch.zeros_like(before))
+    beyond = torch.minimum(rows.uniform - before, ceiling)
+    return torch.searchsorted(reached, beyond, right=True)[:, 0]

@@ -1,0 +1,68 @@
+"""One planned iteration: which sequence computes how many tokens."""
+
+from dataclasses import dataclass, field
+
+from splitpool_worker.pace import StepWork
+from splitpool_worker.sequence import LatencyClass, Sequence
+
+
+@dataclass(slots=True)
+class Share:
+    """`count` tokens of a sequence from position `start` on."""
+
+    sequence: Sequence
+    start: int
+    count: int
+
+    @property
+    def samples(self) -> bool:
+        """Whether the last of these tokens gives the next one."""
+        return self.start + self.count == len(self.sequence.tokens)
+
+
+@dataclass(slots=True)
+class Portion:
+    """What one class got of the iteration."""
+
+    budget: int
+    preemptions_before: int
+    decodes: int = 0
+    prefills: int = 0
+
+    @property
+    def tokens(self) -> int:
+        return self.decodes + self.prefills
+
+    @property
+    def left(self) -> int:
+        return self.budget - self.tokens
+
+
+@dataclass(slots=True, kw_only=True)
+class StepPlan:
+    number: int
+    portions: dict[LatencyClass, Portion] = field(default_factory=dict)
+    shares: list[Share] = field(default_factory=list)
+    work: StepWork = field(default_factory=StepWork)
+    wake_at: float | None = None
+    """Where there are no shares: when planning again can give another answer by itself."""
+    stuck: Sequence | None = None
+    """The head of a queue that made no progress for many iterations, to be failed."""
+
+    @property
+    def tokens(self) -> int:
+        return self.work.decodes + self.work.prefills
+
+    def add_decode(self, sequence: Sequence) -> None:
+        self.shares.append(Share(sequence, sequence.computed, 1))
+        self.portions[sequence.request.cls].decodes += 1
+        self.work.decode(sequence.computed + 1)
+        sequence.served = self.number
+
+    def add_prefill(self, sequence: Sequence, count: int) -> None:
+        if count == 0:
+            return
+        self.shares.append(Share(sequence, sequence.computed, count))
+        self.portions[sequence.request.cls].prefills += count
+        self.work.prefill(sequence.computed, count)
+        sequence.served = self.number
