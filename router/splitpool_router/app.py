@@ -139,6 +139,7 @@ class Router:
             token=config.internal_token,
         )
         app = web.Application(middlewares=[self._edge], client_max_size=MAX_BODY_BYTES)
+        app.on_response_prepare.append(_sign)
         app.add_routes(
             [
                 web.post("/v1/chat/completions", completions.handle),
@@ -195,8 +196,6 @@ class Router:
             self.active -= 1
             if not self.active:
                 self.idle.set()
-        if not response.prepared:
-            response.headers.setdefault(h.REQUEST_ID, request[REQUEST_ID_KEY])
         return response
 
     async def _models(self, request: web.Request) -> web.Response:
@@ -292,6 +291,12 @@ class Router:
             "serving": pool in self._fleet.models(),
             "classes": classes,
         }
+
+
+async def _sign(request: web.Request, response: web.StreamResponse) -> None:
+    """Every answer names its request, and the program rather than its libraries."""
+    response.headers.setdefault(h.REQUEST_ID, request.get(REQUEST_ID_KEY, ""))
+    response.headers["Server"] = "splitpool"
 
 
 def _card(pool: Pool) -> dict[str, object]:

@@ -40,7 +40,7 @@ from splitpool_router.trip import Trip, clock
 from splitpool_router.yielding import Yielding
 from splitpool_router.yields import Pressing
 
-REQUEST_ID_KEY = "splitpool.request_id"
+REQUEST_ID_KEY = web.RequestKey("request_id", str)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

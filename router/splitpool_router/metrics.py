@@ -2,7 +2,14 @@
 
 from collections.abc import Iterator
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    disable_created_metrics,
+    generate_latest,
+)
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
@@ -28,6 +35,8 @@ class Metrics:
     """Every series of the router; gauges of queues and workers are read from the fleet."""
 
     def __init__(self, fleet: Fleet) -> None:
+        # The text format would carry each creation time as one more series.
+        disable_created_metrics()
         self.registry = CollectorRegistry()
         self.ttft = self._seconds(
             "ttft", "First content written since acceptance", "stream", "input"
