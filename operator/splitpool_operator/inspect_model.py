@@ -8,7 +8,6 @@ import json
 import subprocess
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from splitpool_operator.pool import Spec
 from splitpool_operator.quota import ModelCard
@@ -18,15 +17,12 @@ LOCAL_SCHEMES = ("file://", "python://")
 _PATIENCE_SECONDS = 120
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class InspectFailed(Exception):
     """The worker cannot read the model; `code` is its exit code (4: missing, 2: unsuitable)."""
 
-    code: int
-    message: str
-
-    def __str__(self) -> str:
-        return self.message
+    def __init__(self, *, code: int, message: str) -> None:
+        self.code = code
+        super().__init__(message)
 
 
 def is_local(spec: Spec) -> bool:

@@ -82,9 +82,10 @@ def _nodes(yaml: YAML, text: str) -> Iterator[Node]:
 def _broken(error: MarkedYAMLError) -> Problem:
     mark = error.problem_mark or error.context_mark
     said = " ".join(filter(None, (error.context, error.problem)))
-    text = f"is not YAML: {said}; check quotes, colons and indentation here"
+    remedy = "check quotes, brackets, colons and indentation there"
     if mark is None:
-        return Problem(path=(), text=text, code="BrokenYAML")
+        return Problem(path=(), text=f"is not YAML: {said}; {remedy}", code="BrokenYAML")
+    text = f"is not YAML at line {mark.line + 1}: {said}; {remedy}"
     return Problem(
         path=(), text=text, code="BrokenYAML", line=mark.line + 1, column=mark.column + 1
     )
@@ -153,7 +154,7 @@ class _Reader:
         self._document.problems.append(
             Problem(
                 path=path,
-                text=f"is written twice, first in line {first.line}; keep one of them",
+                text=f"is a duplicate key, first written in line {first.line}; keep one of them",
                 code="DuplicateKey",
                 line=node.start_mark.line + 1,
                 column=node.start_mark.column + 1,

@@ -42,6 +42,7 @@ class Plan:
     pool: InferencePool
     workers: tuple[WorkerPlan, ...]
     headroom: int
+    first_gpu: int
 
 
 def plan(pool: InferencePool, *, cores: int, first_gpu: int = 0) -> Plan:
@@ -59,7 +60,8 @@ def plan(pool: InferencePool, *, cores: int, first_gpu: int = 0) -> Plan:
         _worker(pool, classes, index, first_gpu + gpu, count)
         for (classes, index, gpu), count in zip(seats, threads, strict=True)
     )
-    return Plan(pool=pool, workers=workers, headroom=defaults.headroom(spec))
+    headroom = defaults.headroom(spec)
+    return Plan(pool=pool, workers=workers, headroom=headroom, first_gpu=first_gpu)
 
 
 def shares(cores: int, workers: int) -> list[int]:

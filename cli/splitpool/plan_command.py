@@ -1,0 +1,50 @@
+"""`splitpool plan FILE`: the VRAM of every GPU and class, as a table or as JSON."""
+
+import argparse
+import json
+import sys
+from typing import Any
+
+from splitpool import pool_file, vram_table
+from splitpool_operator import inspect_model, refusals
+from splitpool_operator.inspect_model import InspectFailed
+from splitpool_operator.plan import Plan
+from splitpool_operator.quota import QuotaTooSmall, Room
+from splitpool_operator.refusals import EXIT_DOES_NOT_FIT, EXIT_FAILED, EXIT_NO_MODEL
+
+MODEL_NOTE = "Numbers of the model need its file on this machine (file:// or python://)."
+
+
+def run(options: argparse.Namespace) -> int:
+    """Print what was planned; the exit status."""
+    plans = pool_file.plans(options.file)
+    if isinstance(plans, pool_file.Unusable):
+        return pool_file.complain(plans)
+    code = 0
+    shown: list[dict[str, Any]] = []
+    for plan in plans:
+        rooms, note, worst = _rooms(plan)
+        code = max(code, worst)
+        if options.output == "json":
+            shown.append(vram_table.as_json(plan, rooms, note))
+        else:
+            print(vram_table.render(plan, rooms, note))
+        if worst:
+            print(f"splitpool: {note}", file=sys.stderr)
+    if options.output == "json":
+        print(json.dumps(shown, indent=2))
+    return code
+
+
+def _rooms(plan: Plan) -> tuple[dict[str, list[Room]], str, int]:
+    """Rooms by worker, or none and why; and the exit status that this means."""
+    if not inspect_model.is_local(plan.pool.spec):
+        source = plan.pool.spec.model.source
+        return {}, f"model numbers are missing: {source} is not on this machine", 0
+    try:
+        return refusals.rooms(plan), "", 0
+    except InspectFailed as error:
+        code = EXIT_NO_MODEL if error.code == EXIT_NO_MODEL else EXIT_FAILED
+        return {}, f"model numbers are missing: {error}", code
+    except QuotaTooSmall as error:
+        return {}, str(error), EXIT_DOES_NOT_FIT

@@ -1,0 +1,37 @@
+"""`splitpool up FILE`."""
+
+import argparse
+import sys
+
+from splitpool import pool_file
+from splitpool_operator import local
+from splitpool_operator.console import Console
+from splitpool_operator.options import Options
+from splitpool_operator.refusals import Refused
+
+
+def run(options: argparse.Namespace) -> int:
+    """Serve the pools of a file until a signal; the exit status."""
+    plans = pool_file.plans(options.file)
+    if isinstance(plans, pool_file.Unusable):
+        return pool_file.complain(plans)
+    for plan in plans:
+        if plan.pool.spec.autoscaling.mode != "Off":
+            name = plan.pool.metadata.name
+            print(f"splitpool: {name}: autoscaling needs a cluster; replicas stay as declared")
+    try:
+        return local.run(plans, _options(options), Console.of(sys.stdout))
+    except Refused as refused:
+        print(f"splitpool: {refused}", file=sys.stderr)
+        return refused.code
+
+
+def _options(options: argparse.Namespace) -> Options:
+    return Options(
+        host=options.host,
+        port=options.port,
+        state_dir=options.state_dir,
+        log_dir=options.log_dir,
+        worker_flags=options.worker_flag,
+        router_flags=options.router_flag,
+    )

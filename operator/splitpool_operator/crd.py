@@ -1,0 +1,5 @@
+"""stub"""
+
+
+def as_yaml() -> str:
+    return ""
