@@ -21,12 +21,19 @@ def assemble(shares: list[Share], block_size: int) -> Batch:
 
 
 def _append(batch: Batch, share: Share, block_size: int) -> None:
-    blocks = share.sequence.blocks
-    end = share.start + share.count
-    positions = range(share.start, end)
-    batch.tokens.extend(share.sequence.tokens[share.start : end])
-    batch.positions.extend(positions)
-    batch.slots.extend([blocks[p // block_size] * block_size + p % block_size for p in positions])
+    tokens, blocks = share.sequence.tokens, share.sequence.blocks
+    start = share.start
+    end = start + share.count
+    if share.count == 1:  # most shares are decodes, and this runs for each of them in every step
+        batch.tokens.append(tokens[start])
+        batch.positions.append(start)
+        batch.slots.append(blocks[start // block_size] * block_size + start % block_size)
+    else:
+        batch.tokens.extend(tokens[start:end])
+        batch.positions.extend(range(start, end))
+        batch.slots.extend(
+            [blocks[p // block_size] * block_size + p % block_size for p in range(start, end)]
+        )
     batch.query_start.append(len(batch.tokens))
     batch.context_len.append(end)
     batch.block_tables.append(blocks)

@@ -81,6 +81,13 @@ class BlockPool:
             self._by_digest[digest] = block
             self._published[block] = Published(digest=digest, tokens=tokens)
 
+    def withdraw(self, blocks: list[int]) -> None:
+        """Held blocks whose content turned out bad are no longer found."""
+        for block in blocks:
+            published = self._published.pop(block, None)
+            if published is not None:
+                del self._by_digest[published.digest]
+
     def release(self, blocks: list[int]) -> None:
         """Let go of a sequence's blocks; its tail is reused before its head."""
         for block in reversed(blocks):

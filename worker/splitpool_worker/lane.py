@@ -36,6 +36,8 @@ class Lane:
         self.preemptions = 0
         self.query_tokens = 0
         self.hit_tokens = 0
+        self.produced = 0
+        """Outputs of the step in progress."""
         self._block_size = worker.block_size
 
     @property
@@ -94,24 +96,16 @@ class Lane:
         self.parked[sequence.id] = sequence
         self.waiting.push(sequence)
 
-    def grow(self, sequence: Sequence) -> bool:
-        """Make sure the next token has a block, preempting where there is none. False when the
-        sequence itself had the least to lose."""
-        while not self.has_room(sequence):
-            block = self.pool.grow()
-            if block is not None:
-                sequence.blocks.append(block)
-                continue
-            loser = victim(self.holders())
-            if loser is not None:
-                self.preempt(loser)
-            if loser is None or loser is sequence:
-                return False
-        return True
-
-    def has_room(self, sequence: Sequence) -> bool:
-        """Whether the next token has a block to go to."""
-        return sequence.computed < len(sequence.blocks) * self._block_size
+    def grown(self, sequences: list[Sequence]) -> list[Sequence]:
+        """Those of these running sequences whose next token has a block to go to, after giving out
+        new blocks and, where there are none, preempting."""
+        full = [s for s in sequences if s.computed == len(s.blocks) * self._block_size]
+        if not full:
+            return sequences
+        for sequence in full:
+            if sequence.blocks:  # else it was preempted for one before it
+                self._grow(sequence)
+        return [s for s in sequences if s.computed < len(s.blocks) * self._block_size]
 
     def preempt(self, sequence: Sequence) -> None:
         """Free a sequence's blocks; it waits, ahead of those never admitted, to start over."""
@@ -129,12 +123,23 @@ class Lane:
 
     def publish(self, sequence: Sequence) -> None:
         """Let others find the full blocks whose K/V this sequence has computed."""
-        if not self.limits.prefix_cache:
+        full = sequence.computed // self._block_size
+        if sequence.published == full or not self.limits.prefix_cache:
             return
-        for index in range(sequence.published, sequence.computed // self._block_size):
+        for index in range(sequence.published, full):
             name, tokens = self._name(sequence, index)
             self.pool.publish(sequence.blocks[index], name, tokens)
-            sequence.published = index + 1
+        sequence.published = full
+
+    def distrust(self, sequence: Sequence) -> None:
+        """Nobody may reuse what this sequence has computed."""
+        self.pool.withdraw(sequence.blocks)
+
+    def end_step(self, *, ran: bool) -> None:
+        """A step is over, in which this class had tokens or not."""
+        if ran:
+            self.utilisation.step(self.produced)
+        self.produced = 0
 
     def load(self) -> ClassLoad:
         running = sum(sequence.outstanding for sequence in self.running.values())
@@ -152,6 +157,18 @@ class Lane:
     def check(self) -> None:
         """Raise BlockLeak when the blocks do not add up."""
         self.pool.check(sequence.blocks for sequence in self.holders())
+
+    def _grow(self, sequence: Sequence) -> None:
+        """One more block for a sequence, unless it has itself the least to lose."""
+        while sequence.blocks:
+            block = self.pool.grow()
+            if block is not None:
+                sequence.blocks.append(block)
+                return
+            loser = victim(self.holders())
+            if loser is None:
+                return
+            self.preempt(loser)
 
     def _allocate(self, sequence: Sequence) -> bool:
         hits = self._hits(sequence)
@@ -216,4 +233,5 @@ class Lane:
         self.pool.release(sequence.blocks)
         sequence.blocks = []
         sequence.computed = 0
+        sequence.decoding = False
         sequence.published = 0

@@ -29,10 +29,6 @@ class StepWork:
     prefills: int = 0
     attended: int = 0
 
-    def decode(self, context: int) -> None:
-        self.decodes += 1
-        self.attended += context
-
     def prefill(self, start: int, count: int) -> None:
         self.prefills += count
         self.attended += count * start + count * (count + 1) // 2

@@ -1,7 +1,6 @@
 """What a finished iteration changes for one sequence: K/V computed, a token more, perhaps its
 end."""
 
-from splitpool_worker.lane import Lane
 from splitpool_worker.sequence import (
     Drawn,
     FinishReason,
@@ -14,26 +13,26 @@ from splitpool_worker.step import Share
 NOT_FINITE = "the model gave no finite logits for this sequence"
 
 
-def advance(
-    lane: Lane, share: Share, drawn: Drawn | None, now: float, *, samples: bool
-) -> TokenOutput | None:
+def advance(share: Share, drawn: Drawn | None, now: float) -> TokenOutput | None:
     """The output of a share that ran; `drawn` is the token of one that samples, None where the
     model gave none."""
     sequence = share.sequence
-    if samples and drawn is None:
+    if share.samples and drawn is None:
+        share.lane.distrust(sequence)
         return ended(sequence, FinishReason.ERROR, NOT_FINITE)
     sequence.computed += share.count
-    lane.publish(sequence)
+    share.lane.publish(sequence)
     if drawn is None:
         return None
     sequence.tokens.append(drawn.token_id)
-    index = sequence.outputs - 1
+    sequence.decoding = True
+    index = len(sequence.tokens) - sequence.prompt_tokens - 1
     return TokenOutput(
         request_id=sequence.id,
         index=index,
         token_id=drawn.token_id,
         logprobs=drawn.logprobs,
-        finish=_finish(sequence, drawn.token_id, lane.longest),
+        finish=_finish(sequence, drawn.token_id, index + 1, share.lane.longest),
         first=_first(sequence, now) if index == 0 else None,
     )
 
@@ -49,11 +48,11 @@ def ended(sequence: Sequence, reason: FinishReason, error: str | None = None) ->
     )
 
 
-def _finish(sequence: Sequence, token: int, longest: int) -> FinishReason | None:
+def _finish(sequence: Sequence, token: int, outputs: int, longest: int) -> FinishReason | None:
     request = sequence.request
-    if token in request.stop_token_ids and sequence.outputs >= request.params.min_tokens:
+    if token in request.stop_token_ids and outputs >= request.params.min_tokens:
         return FinishReason.STOP
-    if sequence.outputs >= request.max_tokens or len(sequence.tokens) >= longest:
+    if outputs >= request.max_tokens or len(sequence.tokens) >= longest:
         return FinishReason.LENGTH
     return None
 

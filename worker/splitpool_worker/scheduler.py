@@ -119,21 +119,19 @@ class Scheduler:
         None where the model gave none. What was dropped since the plan has no output."""
         tokens = iter(drawn)
         outputs = []
-        produced = dict.fromkeys(self._lanes, 0)
         for share in plan.shares:
-            samples = share.samples
-            token = next(tokens) if samples else None
-            sequence = share.sequence
-            if self._live.get(sequence.id) is not sequence:
+            token = next(tokens) if share.samples else None
+            if self._live.get(share.sequence.id) is not share.sequence:
                 continue
-            output = advance(self._lane(sequence), share, token, now, samples=samples)
+            output = advance(share, token, now)
             if output is not None:
-                produced[sequence.request.cls] += output.token_id is not None
+                share.lane.produced += 1
                 outputs.append(output)
-                self._finish(sequence, output)
-        for cls, lane in self._lanes.items():
-            if plan.portions[cls].tokens:
-                lane.utilisation.step(produced[cls])
+                if output.finish is not None:
+                    share.lane.lengths.finished(share.sequence.outputs)
+                    self.drop(share.sequence.id)
+        for lane in self._lanes.values():
+            lane.end_step(ran=plan.portions[lane.limits.cls].tokens > 0)
         return outputs
 
     def fail(self, sequences: Iterable[Sequence], error: str) -> list[TokenOutput]:
@@ -149,12 +147,6 @@ class Scheduler:
 
     def _lane(self, sequence: Sequence) -> Lane:
         return self._lanes[sequence.request.cls]
-
-    def _finish(self, sequence: Sequence, output: TokenOutput) -> None:
-        if output.finish is None:
-            return
-        self._lane(sequence).lengths.finished(sequence.outputs)
-        self.drop(sequence.id)
 
     def _interactive_busy(self) -> bool:
         interactive = self._lanes.get(LatencyClass.INTERACTIVE)
@@ -177,12 +169,7 @@ class Scheduler:
         if len(ready) > (left := self._left(lane, plan)):
             ready.sort(key=lambda sequence: (sequence.orphan, sequence.served))
             ready = ready[:left]
-        for sequence in ready:
-            if sequence.blocks:  # growing another one may have taken them
-                lane.grow(sequence)
-        for sequence in ready:
-            if sequence.id in lane.running and lane.has_room(sequence):
-                plan.add_decode(sequence)
+        plan.add_decodes(lane, lane.grown(ready))
 
     def _left(self, lane: Lane, plan: StepPlan) -> int:
         """Tokens of the iteration that this class may still have."""
@@ -196,7 +183,7 @@ class Scheduler:
         started = [(lane, sequence) for lane in lanes for sequence in lane.prefilling()]
         alone = len(started) + sum(lane.waiting.clients for lane in lanes) <= 1
         for lane, sequence in _merged(started, lanes):
-            plan.add_prefill(sequence, self._chunk(lane, sequence, plan, alone))
+            plan.add_prefill(lane, sequence, self._chunk(lane, sequence, plan, alone))
         if not self._limits.static:
             self._admit(lanes, plan, now, alone)
 
@@ -222,7 +209,7 @@ class Scheduler:
                 closed.add(cls)
             elif lane.admit(sequence, now):
                 started.add(sequence.id)
-                plan.add_prefill(sequence, self._chunk(lane, sequence, plan, alone))
+                plan.add_prefill(lane, sequence, self._chunk(lane, sequence, plan, alone))
             else:
                 refused.add(sequence.id)
                 if impatient(sequence):  # what comes free is kept for it
@@ -262,6 +249,9 @@ def _merged(pairs: list[tuple[Lane, Sequence]], lanes: Many[Lane]) -> list[tuple
 def _admits(lane: Lane, plan: StepPlan, now: float) -> bool:
     """Whether a class lets anyone in: not in an iteration that had to preempt, nor while
     gathering."""
+    oldest = lane.waiting.oldest()
+    if oldest is None or not lane.slot_for(oldest):
+        return False
     preempted = lane.preemptions - plan.portions[lane.limits.cls].preemptions_before
     return not preempted and not gathering(lane, now)
 

@@ -120,6 +120,7 @@ class Sequence:
     """A request in the engine: its tokens, the blocks it holds and how far K/V are computed."""
 
     request: Request
+    id: str
     submitted: float
     tokens: list[int]
     prompt_tokens: int
@@ -127,6 +128,8 @@ class Sequence:
     blocks: list[int] = field(default_factory=list)
     computed: int = 0
     """Tokens whose K/V are in the blocks."""
+    decoding: bool = False
+    """Only the last sampled token is left to compute."""
     chain: list[bytes] = field(default_factory=list)
     """Digests of the full blocks known so far."""
     published: int = 0
@@ -145,15 +148,12 @@ class Sequence:
     def of(cls, request: Request, submitted: float) -> "Sequence":
         return cls(
             request=request,
+            id=request.id,
             submitted=submitted,
             tokens=list(request.prompt),
             prompt_tokens=len(request.prompt),
             greedy=request.params.greedy,
         )
-
-    @property
-    def id(self) -> str:
-        return self.request.id
 
     @property
     def outputs(self) -> int:
@@ -163,10 +163,6 @@ class Sequence:
     def left(self) -> int:
         """Tokens whose K/V are still to be computed."""
         return len(self.tokens) - self.computed
-
-    @property
-    def decoding(self) -> bool:
-        return self.computed == len(self.tokens) - 1 and self.computed >= self.prompt_tokens
 
     @property
     def outstanding(self) -> int:

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 
+from splitpool_worker.lane import Lane
 from splitpool_worker.pace import StepWork
 from splitpool_worker.sequence import LatencyClass, Sequence
 
@@ -10,14 +11,12 @@ from splitpool_worker.sequence import LatencyClass, Sequence
 class Share:
     """`count` tokens of a sequence from position `start` on."""
 
+    lane: Lane
     sequence: Sequence
     start: int
     count: int
-
-    @property
-    def samples(self) -> bool:
-        """Whether the last of these tokens gives the next one."""
-        return self.start + self.count == len(self.sequence.tokens)
+    samples: bool
+    """Whether the last of these tokens gives the next one."""
 
 
 @dataclass(slots=True)
@@ -53,16 +52,19 @@ class StepPlan:
     def tokens(self) -> int:
         return self.work.decodes + self.work.prefills
 
-    def add_decode(self, sequence: Sequence) -> None:
-        self.shares.append(Share(sequence, sequence.computed, 1))
-        self.portions[sequence.request.cls].decodes += 1
-        self.work.decode(sequence.computed + 1)
-        sequence.served = self.number
+    def add_decodes(self, lane: Lane, sequences: list[Sequence]) -> None:
+        for sequence in sequences:
+            sequence.served = self.number
+            self.work.attended += sequence.computed + 1
+            self.shares.append(Share(lane, sequence, sequence.computed, 1, True))
+        self.work.decodes += len(sequences)
+        self.portions[lane.limits.cls].decodes += len(sequences)
 
-    def add_prefill(self, sequence: Sequence, count: int) -> None:
+    def add_prefill(self, lane: Lane, sequence: Sequence, count: int) -> None:
         if count == 0:
             return
-        self.shares.append(Share(sequence, sequence.computed, count))
-        self.portions[sequence.request.cls].prefills += count
-        self.work.prefill(sequence.computed, count)
         sequence.served = self.number
+        samples = count == sequence.left
+        self.shares.append(Share(lane, sequence, sequence.computed, count, samples))
+        self.work.prefill(sequence.computed, count)
+        self.portions[lane.limits.cls].prefills += count
