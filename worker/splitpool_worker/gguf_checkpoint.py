@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import struct
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,14 +11,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
-from gguf import GGUFReader, ReaderTensor, dequantize
+from gguf import ReaderTensor, dequantize
 
+from splitpool_worker.gguf_header import HeaderReader
 from splitpool_worker.models import tensors
 from splitpool_worker.models.config import ModelConfig, RopeScaling
 from splitpool_worker.weights import ModelUnreadable
 
 if TYPE_CHECKING:
     import torch
+
+# What numpy and the reader raise where a file ends too early or holds nonsense.
+_BROKEN = (OSError, ValueError, IndexError, KeyError, TypeError, OverflowError, struct.error)
 
 # Rows are dequantised this many elements at a time: numpy needs some ten bytes for each.
 CHUNK_ELEMENTS = 1 << 21
@@ -44,8 +49,8 @@ _PARTS = {
 def open_gguf(path: Path) -> Iterator[GgufCheckpoint]:
     """Raises ModelUnreadable for a broken file and for what is no plain Llama model."""
     try:
-        reader = GGUFReader(path)
-    except (OSError, ValueError, IndexError, KeyError, UnicodeDecodeError, OverflowError) as error:
+        reader = HeaderReader(path)
+    except _BROKEN as error:
         raise ModelUnreadable(f"{path} is not a complete GGUF file: {error}") from error
     checkpoint = GgufCheckpoint(path, reader)
     del reader
@@ -58,7 +63,7 @@ def open_gguf(path: Path) -> Iterator[GgufCheckpoint]:
 class GgufCheckpoint:
     """An open GGUF file; it stays mapped until `close`."""
 
-    def __init__(self, path: Path, reader: GGUFReader) -> None:
+    def __init__(self, path: Path, reader: HeaderReader) -> None:
         self._path = path
         self._tensors = {_hf_name(tensor.name): tensor for tensor in reader.tensors}
         self.config = _config(path, reader, self._tensors)
@@ -116,7 +121,7 @@ def _hf_name(name: str) -> str:
     return name
 
 
-def _config(path: Path, reader: GGUFReader, found: Mapping[str, ReaderTensor]) -> ModelConfig:
+def _config(path: Path, reader: HeaderReader, found: Mapping[str, ReaderTensor]) -> ModelConfig:
     fields = _Fields(path, reader)
     architecture = fields.text("general.architecture")
     if architecture != "llama":
@@ -157,7 +162,7 @@ def _rope_scaling(path: Path, fields: _Fields) -> RopeScaling | None:
 class _Fields:
     """The header's values by key, with the file and the key in every error."""
 
-    def __init__(self, path: Path, reader: GGUFReader) -> None:
+    def __init__(self, path: Path, reader: HeaderReader) -> None:
         self._path = path
         self._fields = reader.fields
 

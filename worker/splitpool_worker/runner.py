@@ -15,6 +15,7 @@ from splitpool_worker.kv_cache import KVCache
 from splitpool_worker.models.config import ModelConfig
 from splitpool_worker.models.llama import Llama, load_llama
 from splitpool_worker.ops import Ops, choose
+from splitpool_worker.ops.cpu import unsupported
 from splitpool_worker.weights import open_checkpoint, resolve
 
 DTYPES = {"bfloat16": torch.bfloat16, "float32": torch.float32}
@@ -61,10 +62,14 @@ class TorchRunner:
         where = torch.device(device)
         if where.type == "cuda" and quota_bytes is not None:
             _cap_cuda(where, quota_bytes)
-        kind = choose(ops, where) if isinstance(ops, str) else ops
         path = source if isinstance(source, Path) else resolve(source)
         with open_checkpoint(path) as checkpoint:
             config = checkpoint.config
+            kind = (
+                choose(ops, where, unsupported=unsupported(config, block_size))
+                if isinstance(ops, str)
+                else ops
+            )
             max_len = bounded_length(max_model_len, config.max_len)
             model = load_llama(checkpoint, kind, max_len=max_len, dtype=DTYPES[dtype], device=where)
         block = block_size * footprint.kv_bytes_per_token(config, footprint.DTYPE_BYTES[dtype])

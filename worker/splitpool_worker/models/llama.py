@@ -57,7 +57,7 @@ class Llama:
             hidden = ops.add_rms_norm(
                 residual, ops.linear(activated, layer.down), next_norm, self.eps
             )
-        return ops.linear(hidden[at.sample_rows], self.head).float()
+        return ops.logits(hidden[at.sample_rows], self.head)
 
 
 def load_llama(

@@ -47,6 +47,10 @@ class Ops(Protocol):
     def linear(self, x: torch.Tensor, weight: Weight) -> torch.Tensor:
         """x [T, columns] times the weight transposed: [T, rows]."""
 
+    def logits(self, x: torch.Tensor, weight: Weight) -> torch.Tensor:
+        """`linear` in float32, yet rounded to the dtype as transformers rounds it: where two
+        tokens are as good as each other, both then choose the same one."""
+
     def rms_norm(self, x: torch.Tensor, weight: torch.Tensor, eps: float) -> torch.Tensor:
         """weight * (x / rms(x)): normalised in float32, rounded to the dtype, then scaled."""
 

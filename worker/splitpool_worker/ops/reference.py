@@ -1,5 +1,7 @@
 """The operations in plain torch: short and obvious, on any device; the oracle of the others."""
 
+import math
+
 import torch
 import torch.nn.functional as F
 
@@ -29,6 +31,9 @@ class ReferenceOps:
 
     def linear(self, x: torch.Tensor, weight: Weight) -> torch.Tensor:
         return F.linear(x, weight.data)
+
+    def logits(self, x: torch.Tensor, weight: Weight) -> torch.Tensor:
+        return self.linear(x, weight).float()
 
     def rms_norm(self, x: torch.Tensor, weight: torch.Tensor, eps: float) -> torch.Tensor:
         wide = x.float()
@@ -92,7 +97,7 @@ def _gathered(
 
     def gather(side: torch.Tensor) -> torch.Tensor:
         rows = side[blocks].flatten(0, 1)[:context].float().transpose(0, 1)
-        return torch.repeat_interleave(rows, group, dim=0)
+        return rows[:, None].expand(-1, group, -1, -1).flatten(0, 1)
 
     return gather(cache.k), gather(cache.v)
 
@@ -101,7 +106,7 @@ def _attend(
     q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, positions: torch.Tensor
 ) -> torch.Tensor:
     """[queries, heads, head_dim]; a query sees the keys up to its own position."""
-    scores = q.float().transpose(0, 1) @ k.transpose(1, 2) * q.shape[-1] ** -0.5
+    scores = q.float().transpose(0, 1) @ k.transpose(1, 2) / math.sqrt(q.shape[-1])
     keys = torch.arange(k.shape[1], device=k.device)
     scores.masked_fill_(keys > positions[:, None], -torch.inf)
     return (scores.softmax(dim=-1) @ v).transpose(0, 1).to(q.dtype)

@@ -1,0 +1,221 @@
+// The operations for CPUs, for bfloat16 and float32, as plain C functions on raw pointers: nothing
+// here depends on torch's headers or ABI, so it compiles in seconds. Shapes are the caller's duty.
+//
+// Threads are OpenMP's, shared with torch (the process has one libgomp).
+#include <cmath>
+#include <vector>
+
+#include "native/attention.h"
+#include "native/linear.h"
+#include "native/vector.h"
+
+namespace splitpool {
+namespace {
+
+int threads = 1;
+
+// Calls f(first, last) on every thread with its part of [0, count).
+template <class F>
+void share(long count, F f) {
+  const long parts = std::min<long>(threads, count);
+  if (parts <= 1) return f(0L, count);
+#pragma omp parallel for num_threads(parts) schedule(static, 1)
+  for (long part = 0; part < parts; ++part) f(count * part / parts, count * (part + 1) / parts);
+}
+
+template <class T>
+void pack(T* packed, const T* weight, long rows, long columns) {
+  share(panels_of(rows), [&](long first, long last) {
+    for (long panel = first; panel < last; ++panel) {
+      long row = panel * LANES;
+      pack_panel(packed + row * columns, weight + row * columns, std::min(LANES, rows - row), columns);
+    }
+  });
+}
+
+template <class T>
+void embed(T* out, const T* packed, const int64_t* tokens, long count, long columns) {
+  share(count, [&](long first, long last) {
+    for (long i = first; i < last; ++i) unpack_row(out + i * columns, packed, tokens[i], columns);
+  });
+}
+
+template <class T, class Y>
+void linear(Y* y, const T* x, const T* packed, long tokens, long columns, long rows) {
+  const Product<T, Y> whole{y, x, packed, tokens, columns, rows};
+  // Pairs of panels, so that no thread's part ends in the middle of one.
+  share((panels_of(rows) + 1) / 2, [&](long first, long last) {
+    product(whole, first * 2, std::min(last * 2, panels_of(rows)));
+  });
+}
+
+// residual += x (where there is an x); out = weight * round(residual / rms(residual)).
+template <class T>
+void add_rms_norm(T* out, T* residual, const T* x, const T* weight, float eps, long count,
+                  long width) {
+  share(count, [&](long first, long last) {
+    for (long row = first * width; row < last * width; row += width) {
+      f32x16 squares{};
+      for (long i = row; i < row + width; i += LANES) {
+        f32x16 value = load16(residual + i);
+        if (x) store16(residual + i, value = rounded_to<T>(value + load16(x + i)));
+        squares += value * value;
+      }
+      const float scale = 1.0f / std::sqrt(sum_of(squares) / width + eps);
+      for (long i = 0; i < width; i += LANES) {
+        f32x16 normed = rounded_to<T>(load16(residual + row + i) * scale);
+        store16(out + row + i, normed * load16(weight + i));
+      }
+    }
+  });
+}
+
+template <class T>
+void silu_and_mul(T* out, const T* gate_up, long count, long width) {
+  share(count, [&](long first, long last) {
+    for (long row = first; row < last; ++row)
+      for (long i = 0; i < width; i += LANES) {
+        f32x16 gate = load16(gate_up + row * 2 * width + i);
+        f32x16 up = load16(gate_up + (row * 2 + 1) * width + i);
+        f32x16 activated = rounded_to<T>(gate / (exp2_of(gate * -LOG2_E) + 1.0f));
+        store16(out + row * width + i, activated * up);
+      }
+  });
+}
+
+// One head in place, every product and sum rounded, as a chain of torch operations would.
+template <class T>
+void rotate(T* head, const T* cos, const T* sin, long half) {
+  for (long i = 0; i < half; i += LANES) {
+    f32x16 a = load16(head + i), b = load16(head + half + i), c = load16(cos + i), s = load16(sin + i);
+    store16(head + i, rounded_to<T>(a * c) - rounded_to<T>(b * s));
+    store16(head + half + i, rounded_to<T>(b * c) + rounded_to<T>(a * s));
+  }
+}
+
+template <class T>
+void rope_and_store(T* qkv, const T* cos, const T* sin, const int64_t* positions,
+                    const int64_t* slots, T* k, T* v, long count, long heads, long kv_heads,
+                    long head_dim, long block_size) {
+  const long width = (heads + 2 * kv_heads) * head_dim, half = head_dim / 2;
+  share(count, [&](long first, long last) {
+    for (long i = first; i < last; ++i) {
+      T* row = qkv + i * width;
+      for (long head = 0; head < heads + kv_heads; ++head)
+        rotate(row + head * head_dim, cos + positions[i] * half, sin + positions[i] * half, half);
+      const long block = slots[i] / block_size, inside = slots[i] % block_size;
+      for (long head = 0; head < kv_heads; ++head) {
+        const T* key = row + (heads + head) * head_dim;
+        const T* value = key + kv_heads * head_dim;
+        const long base = (block * kv_heads + head) * head_dim * block_size;
+        T* to_k = k + base + inside * PAIR<T>;
+        T* to_v = v + base + inside / PAIR<T> * PAIR<T> * head_dim + inside % PAIR<T>;
+        for (long e = 0; e < head_dim; e += PAIR<T>)
+          std::memcpy(to_k + e * block_size, key + e, sizeof(T) * PAIR<T>);
+        for (long e = 0; e < head_dim; ++e) to_v[e * PAIR<T>] = value[e];
+      }
+    }
+  });
+}
+
+// A piece of work of one thread: up to ROWS query rows of one sequence and key head.
+struct Item {
+  int32_t sequence, head, first_row;
+};
+
+template <class T>
+void paged_attention(T* out, const T* qkv, const T* k, const T* v, const int32_t* query_start,
+                     const int32_t* context_len, const int32_t* block_table, long sequences,
+                     long table_width, long heads, long kv_heads, long head_dim, long block_size) {
+  const long group = heads / kv_heads, width = (heads + 2 * kv_heads) * head_dim;
+  const float scale = 1.0f / std::sqrt(static_cast<float>(head_dim));
+  std::vector<Item> items;
+  for (int32_t s = 0; s < sequences; ++s)
+    for (int32_t head = 0; head < kv_heads; ++head)
+      for (int32_t row = 0; row < (query_start[s + 1] - query_start[s]) * group; row += ROWS)
+        items.push_back({s, head, row});
+  const long count = static_cast<long>(items.size());
+#pragma omp parallel for num_threads(std::min<long>(threads, count)) schedule(dynamic, 1)
+  for (long i = 0; i < count; ++i) {
+    const Item item = items[i];
+    const long first = query_start[item.sequence], queries = query_start[item.sequence + 1] - first;
+    const long context = context_len[item.sequence];
+    const Paged at{block_table + item.sequence * table_width, block_size, kv_heads, head_dim, context};
+    Rows<T> rows;
+    rows.count = std::min(ROWS, queries * group - item.first_row);
+    for (long r = 0; r < rows.count; ++r) {
+      const long query = (item.first_row + r) / group, head = (item.first_row + r) % group;
+      rows.position[r] = rows.last_position = context - queries + query;
+      std::memcpy(rows.query + r * head_dim,
+                  qkv + (first + query) * width + (item.head * group + head) * head_dim,
+                  sizeof(T) * head_dim);
+    }
+    attend(rows, at, k, v, item.head, scale);
+    for (long r = 0; r < rows.count; ++r) {
+      const long query = (item.first_row + r) / group, head = (item.first_row + r) % group;
+      T* to = out + (first + query) * heads * head_dim + (item.head * group + head) * head_dim;
+      for (long e = 0; e < head_dim; e += LANES)
+        store16(to + e, load16(rows.sums + r * head_dim + e) / rows.total[r]);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace splitpool
+
+using namespace splitpool;
+
+extern "C" {
+
+void set_threads(long count) { threads = static_cast<int>(count); }
+
+// 2 with AMX tiles, 1 with the bf16 dot product, 0 without.
+long level() {
+#if defined(SPLITPOOL_TILES)
+  if (tiles_permitted()) return 2;
+#endif
+#if defined(__AVX512BF16__)
+  return 1;
+#else
+  return 0;
+#endif
+}
+
+#define FOR_TYPE(T, NAME)                                                                        \
+  void pack_##NAME(T* packed, const T* weight, long rows, long columns) {                        \
+    pack(packed, weight, rows, columns);                                                         \
+  }                                                                                              \
+  void embed_##NAME(T* out, const T* packed, const int64_t* tokens, long count, long columns) {  \
+    embed(out, packed, tokens, count, columns);                                                  \
+  }                                                                                              \
+  void linear_##NAME(T* y, const T* x, const T* packed, long tokens, long columns, long rows) {  \
+    linear(y, x, packed, tokens, columns, rows);                                                 \
+  }                                                                                              \
+  void logits_##NAME(float* y, const T* x, const T* packed, long tokens, long columns,           \
+                     long rows) {                                                                \
+    linear(y, x, packed, tokens, columns, rows);                                                 \
+  }                                                                                              \
+  void add_rms_norm_##NAME(T* out, T* residual, const T* x, const T* weight, float eps,          \
+                           long count, long width) {                                             \
+    add_rms_norm(out, residual, x, weight, eps, count, width);                                   \
+  }                                                                                              \
+  void silu_and_mul_##NAME(T* out, const T* gate_up, long count, long width) {                   \
+    silu_and_mul(out, gate_up, count, width);                                                    \
+  }                                                                                              \
+  void rope_and_store_##NAME(T* qkv, const T* cos, const T* sin, const int64_t* positions,       \
+                             const int64_t* slots, T* k, T* v, long count, long heads,           \
+                             long kv_heads, long head_dim, long block_size) {                    \
+    rope_and_store(qkv, cos, sin, positions, slots, k, v, count, heads, kv_heads, head_dim,      \
+                   block_size);                                                                  \
+  }                                                                                              \
+  void paged_attention_##NAME(T* out, const T* qkv, const T* k, const T* v,                      \
+                              const int32_t* query_start, const int32_t* context_len,            \
+                              const int32_t* block_table, long sequences, long table_width,      \
+                              long heads, long kv_heads, long head_dim, long block_size) {       \
+    paged_attention(out, qkv, k, v, query_start, context_len, block_table, sequences,            \
+                    table_width, heads, kv_heads, head_dim, block_size);                         \
+  }
+
+FOR_TYPE(bf16, bfloat16)
+FOR_TYPE(float, float32)
+}

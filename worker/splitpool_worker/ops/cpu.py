@@ -1,0 +1,188 @@
+"""The operations in C++ for CPUs: AMX or AVX512-BF16 where there is one, correct without."""
+
+import ctypes
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from splitpool_worker.indices import Indices
+from splitpool_worker.kv_cache import LayerCache, Shape
+from splitpool_worker.models.config import ModelConfig
+from splitpool_worker.ops.build import NATIVE, BuildFailed, library
+from splitpool_worker.ops.interface import Rope, Weight
+
+# Floats that the kernels handle at once: they have no code for what is left of a row.
+LANES = 16
+MAX_HEAD_DIM = 256
+DTYPES = {torch.bfloat16: "bfloat16", torch.float32: "float32"}
+LEVELS = ("plain", "avx512-bf16", "amx")
+
+_POINTER, _LONG, _FLOAT = ctypes.c_void_p, ctypes.c_long, ctypes.c_float
+_SIGNATURES: dict[str, tuple[type[Any], ...]] = {
+    "pack": (_POINTER,) * 2 + (_LONG,) * 2,
+    "embed": (_POINTER,) * 3 + (_LONG,) * 2,
+    "linear": (_POINTER,) * 3 + (_LONG,) * 3,
+    "logits": (_POINTER,) * 3 + (_LONG,) * 3,
+    "add_rms_norm": (_POINTER,) * 4 + (_FLOAT,) + (_LONG,) * 2,
+    "silu_and_mul": (_POINTER,) * 2 + (_LONG,) * 2,
+    "rope_and_store": (_POINTER,) * 7 + (_LONG,) * 5,
+    "paged_attention": (_POINTER,) * 7 + (_LONG,) * 6,
+}
+
+
+def unsupported(config: ModelConfig, block_size: int) -> str | None:
+    """Why these kernels cannot run a model of this shape, or None."""
+    if config.head_dim % (2 * LANES) or config.head_dim > MAX_HEAD_DIM:
+        return f"head size {config.head_dim} is no multiple of 32 up to {MAX_HEAD_DIM}"
+    if config.hidden_size % LANES or config.intermediate_size % LANES:
+        return f"hidden sizes are no multiples of {LANES}"
+    if block_size % LANES:
+        return f"block size {block_size} is no multiple of {LANES}"
+    return None
+
+
+class CpuOps:
+    """Tensors are contiguous, on the CPU, and of the dtype that the weights were packed in."""
+
+    name = "cpu"
+
+    def __init__(self, threads: int, target: Sequence[str] = NATIVE) -> None:
+        """Compiles the library if needed. Raises BuildFailed."""
+        loaded = _loaded(library(target))
+        loaded.set_threads(threads)
+        self.level = LEVELS[loaded.level()]
+        self._of = {dtype: _Kernels(loaded, name) for dtype, name in DTYPES.items()}
+
+    def pack(self, weight: torch.Tensor) -> Weight:
+        rows, columns = weight.shape
+        held = -(-rows // LANES) * LANES
+        data = torch.empty(held * columns, dtype=weight.dtype)
+        self._of[weight.dtype].pack(data.data_ptr(), weight.contiguous().data_ptr(), rows, columns)
+        return Weight(data=data, rows=rows, columns=columns)
+
+    def block_shapes(
+        self, block_size: int, num_kv_heads: int, head_dim: int
+    ) -> tuple[Shape, Shape]:
+        # The kernels' own order inside a head; see native/attention.h.
+        shape = (num_kv_heads, head_dim * block_size)
+        return shape, shape
+
+    def embed(self, table: Weight, tokens: torch.Tensor) -> torch.Tensor:
+        out = torch.empty((len(tokens), table.columns), dtype=table.data.dtype)
+        self._of[out.dtype].embed(
+            out.data_ptr(), table.data.data_ptr(), tokens.data_ptr(), len(tokens), table.columns
+        )
+        return out
+
+    def linear(self, x: torch.Tensor, weight: Weight) -> torch.Tensor:
+        tokens = x.shape[0]
+        out = torch.empty((tokens, weight.rows), dtype=x.dtype)
+        self._of[x.dtype].linear(
+            out.data_ptr(),
+            x.data_ptr(),
+            weight.data.data_ptr(),
+            tokens,
+            weight.columns,
+            weight.rows,
+        )
+        return out
+
+    def logits(self, x: torch.Tensor, weight: Weight) -> torch.Tensor:
+        tokens = x.shape[0]
+        out = torch.empty((tokens, weight.rows), dtype=torch.float32)
+        self._of[x.dtype].logits(
+            out.data_ptr(),
+            x.data_ptr(),
+            weight.data.data_ptr(),
+            tokens,
+            weight.columns,
+            weight.rows,
+        )
+        return out
+
+    def rms_norm(self, x: torch.Tensor, weight: torch.Tensor, eps: float) -> torch.Tensor:
+        return self._add_rms_norm(x, None, weight, eps)
+
+    def add_rms_norm(
+        self, residual: torch.Tensor, x: torch.Tensor, weight: torch.Tensor, eps: float
+    ) -> torch.Tensor:
+        return self._add_rms_norm(residual, x.data_ptr(), weight, eps)
+
+    def _add_rms_norm(
+        self, residual: torch.Tensor, x: int | None, weight: torch.Tensor, eps: float
+    ) -> torch.Tensor:
+        out = torch.empty_like(residual)
+        self._of[residual.dtype].add_rms_norm(
+            out.data_ptr(), residual.data_ptr(), x, weight.data_ptr(), eps, *residual.shape
+        )
+        return out
+
+    def rope_and_store(self, qkv: torch.Tensor, rope: Rope, at: Indices, cache: LayerCache) -> None:
+        self._of[qkv.dtype].rope_and_store(
+            qkv.data_ptr(),
+            rope.cos.data_ptr(),
+            rope.sin.data_ptr(),
+            at.positions.data_ptr(),
+            at.slots.data_ptr(),
+            cache.k.data_ptr(),
+            cache.v.data_ptr(),
+            qkv.shape[0],
+            _heads(qkv, cache),
+            cache.num_kv_heads,
+            cache.head_dim,
+            cache.block_size,
+        )
+
+    def paged_attention(self, qkv: torch.Tensor, at: Indices, cache: LayerCache) -> torch.Tensor:
+        heads = _heads(qkv, cache)
+        out = torch.empty((qkv.shape[0], heads * cache.head_dim), dtype=qkv.dtype)
+        self._of[qkv.dtype].paged_attention(
+            out.data_ptr(),
+            qkv.data_ptr(),
+            cache.k.data_ptr(),
+            cache.v.data_ptr(),
+            at.query_start.data_ptr(),
+            at.context_len.data_ptr(),
+            at.block_table.data_ptr(),
+            *at.block_table.shape,
+            heads,
+            cache.num_kv_heads,
+            cache.head_dim,
+            cache.block_size,
+        )
+        return out
+
+    def silu_and_mul(self, gate_up: torch.Tensor) -> torch.Tensor:
+        tokens, both = gate_up.shape
+        out = torch.empty((tokens, both // 2), dtype=gate_up.dtype)
+        self._of[out.dtype].silu_and_mul(out.data_ptr(), gate_up.data_ptr(), tokens, both // 2)
+        return out
+
+
+class _Kernels:
+    """The library's functions for one dtype."""
+
+    def __init__(self, loaded: ctypes.CDLL, dtype: str) -> None:
+        for name, arguments in _SIGNATURES.items():
+            function = getattr(loaded, f"{name}_{dtype}")
+            function.argtypes, function.restype = arguments, None
+            setattr(self, name, function)
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(name)
+
+
+def _loaded(path: Path) -> ctypes.CDLL:
+    try:
+        loaded = ctypes.CDLL(str(path))
+    except OSError as error:
+        raise BuildFailed(f"the compiled operations do not load: {error}") from error
+    loaded.set_threads.argtypes, loaded.set_threads.restype = (_LONG,), None
+    loaded.level.argtypes, loaded.level.restype = (), _LONG
+    return loaded
+
+
+def _heads(qkv: torch.Tensor, cache: LayerCache) -> int:
+    return qkv.shape[1] // cache.head_dim - 2 * cache.num_kv_heads

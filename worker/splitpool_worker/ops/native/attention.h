@@ -1,0 +1,238 @@
+// Causal attention of queries to a sequence's paged keys and values, in one pass with a running
+// maximum (online softmax, arXiv:2205.14135), scores and sums in float32.
+//
+// A block of K is [kv heads][head_dim / PAIR][block_size][PAIR], one of V is
+// [kv heads][block_size / PAIR][head_dim][PAIR]: sixteen keys, or sixteen elements of a value, are
+// one load, and a right-hand tile of AMX. The query heads that share a key head are rows beside
+// each other. Keys are taken in chunks that start at multiples of KEYS from the sequence's start,
+// so a row's result depends neither on the other rows nor on how a prompt was cut.
+#pragma once
+
+#include <algorithm>
+#include <limits>
+#include <type_traits>
+
+#include "tiles.h"
+#include "vector.h"
+
+namespace splitpool {
+
+constexpr long ROWS = 32, KEYS = 256, MAX_HEAD_DIM = 256, KEY_TILES = KEYS / LANES;
+
+struct Paged {
+  const int32_t* table;
+  long block_size, kv_heads, head_dim, context;
+};
+
+template <class T>
+struct Rows {
+  long count, last_position;
+  long position[ROWS];
+  alignas(64) T query[ROWS * MAX_HEAD_DIM];
+  float highest[ROWS], total[ROWS];
+  alignas(64) float scores[ROWS * KEYS];
+  alignas(64) T weights[ROWS * KEYS];
+  alignas(64) float sums[ROWS * MAX_HEAD_DIM];
+  alignas(64) T tail[LANES * MAX_HEAD_DIM];
+  const T* keys[KEY_TILES];
+  const T* values[KEY_TILES];
+};
+
+// Where each sixteen keys of a chunk lie. Slots past the context may hold anything, and 0 * NaN is
+// NaN: the values of a last, partial sixteen are copied and the rest of them zeroed.
+template <class T>
+void locate(Rows<T>& rows, const Paged& at, const T* k, const T* v, long head, long start,
+            long tiles) {
+  for (long tile = 0; tile < tiles; ++tile) {
+    long key = start + tile * LANES, inside = key % at.block_size;
+    long block = at.table[key / at.block_size];
+    long base = (block * at.kv_heads + head) * at.head_dim * at.block_size;
+    rows.keys[tile] = k + base + inside * PAIR<T>;
+    rows.values[tile] = v + base + inside * at.head_dim;
+    if (key + LANES <= at.context) continue;
+    std::memcpy(rows.tail, rows.values[tile], sizeof(T) * LANES * at.head_dim);
+    for (long slot = at.context - key; slot < LANES; ++slot)
+      for (long i = 0; i < at.head_dim; ++i)
+        rows.tail[(slot / PAIR<T> * at.head_dim + i) * PAIR<T> + slot % PAIR<T>] = T{};
+    rows.values[tile] = rows.tail;
+  }
+}
+
+template <class T, long N>
+void vector_scores(Rows<T>& rows, const Paged& at, long row, long tile) {
+  f32x16 acc[N] = {};
+  const T* query = rows.query + row * at.head_dim;
+  for (long i = 0; i < at.head_dim; i += PAIR<T>)
+    for (long n = 0; n < N; ++n)
+      acc[n] = dot(acc[n], query + n * at.head_dim + i, rows.keys[tile] + i * at.block_size);
+  for (long n = 0; n < N; ++n) store16(rows.scores + (row + n) * KEYS + tile * LANES, acc[n]);
+}
+
+template <class T, long N>
+void vector_sums(Rows<T>& rows, const Paged& at, long row, long column, long tiles) {
+  f32x16 acc[N];
+  float* sums = rows.sums + row * at.head_dim + column;
+  for (long n = 0; n < N; ++n) acc[n] = load16(sums + n * at.head_dim);
+  for (long tile = 0; tile < tiles; ++tile)
+    for (long key = 0; key < LANES; key += PAIR<T>)
+      for (long n = 0; n < N; ++n)
+        acc[n] = dot(acc[n], rows.weights + (row + n) * KEYS + tile * LANES + key,
+                     rows.values[tile] + key * at.head_dim + column * PAIR<T>);
+  for (long n = 0; n < N; ++n) store16(sums + n * at.head_dim, acc[n]);
+}
+
+// Calls f with the number of rows as a constant: 4 at a time, then what is left.
+template <class F>
+void by_rows(long count, F f) {
+  long row = 0;
+  for (; row + 4 <= count; row += 4) f(std::integral_constant<long, 4>{}, row);
+  if (count - row == 3) f(std::integral_constant<long, 3>{}, row);
+  if (count - row == 2) f(std::integral_constant<long, 2>{}, row);
+  if (count - row == 1) f(std::integral_constant<long, 1>{}, row);
+}
+
+template <class T>
+struct VectorKernel {
+  static void begin(const Rows<T>&) {}
+  static void end() {}
+  static void scores(Rows<T>& rows, const Paged& at, long tiles) {
+    for (long tile = 0; tile < tiles; ++tile)
+      by_rows(rows.count, [&](auto n, long row) { vector_scores<T, n>(rows, at, row, tile); });
+  }
+  static void sums(Rows<T>& rows, const Paged& at, long tiles) {
+    for (long column = 0; column < at.head_dim; column += LANES)
+      by_rows(rows.count, [&](auto n, long row) { vector_sums<T, n>(rows, at, row, column, tiles); });
+  }
+};
+
+#if defined(SPLITPOOL_TILES)
+
+// Tiles: 0-1 sums of two blocks of rows, 2-3 queries, 4 keys, 5-6 softmax weights, 7 values.
+struct TileKernel {
+  static void begin(const Rows<bf16>& rows) {
+    long upper = std::min(rows.count, LANES), lower = rows.count - upper;
+    TileShapes shapes;
+    for (int tile : {0, 2}) shapes.set(tile, upper, 64);
+    for (int tile : {1, 3}) shapes.set(tile, lower, 64);
+    shapes.set(4, LANES, 64);
+    shapes.set(5, upper, 32);
+    shapes.set(6, lower, 32);
+    shapes.set(7, LANES / 2, 64);
+    shapes.use();
+  }
+
+  static void end() { _tile_release(); }
+
+  static void scores(Rows<bf16>& rows, const Paged& at, long tiles) {
+    const bool both = rows.count > LANES;
+    const long key_stride = at.block_size * 4, query_stride = at.head_dim * 2;
+    for (long tile = 0; tile < tiles; ++tile) {
+      fetch(rows, at, tile, tiles);
+      _tile_zero(0);
+      if (both) _tile_zero(1);
+      for (long i = 0; i < at.head_dim; i += 32) {
+        _tile_loadd(4, rows.keys[tile] + i * at.block_size, key_stride);
+        _tile_loadd(2, rows.query + i, query_stride);
+        _tile_dpbf16ps(0, 2, 4);
+        if (!both) continue;
+        _tile_loadd(3, rows.query + LANES * at.head_dim + i, query_stride);
+        _tile_dpbf16ps(1, 3, 4);
+      }
+      _tile_stored(0, rows.scores + tile * LANES, KEYS * 4);
+      if (both) _tile_stored(1, rows.scores + LANES * KEYS + tile * LANES, KEYS * 4);
+    }
+  }
+
+  static void sums(Rows<bf16>& rows, const Paged& at, long tiles) {
+    const bool both = rows.count > LANES;
+    const long sum_stride = at.head_dim * 4;
+    float* lower = rows.sums + LANES * at.head_dim;
+    for (long column = 0; column < at.head_dim; column += LANES) {
+      _tile_loadd(0, rows.sums + column, sum_stride);
+      if (both) _tile_loadd(1, lower + column, sum_stride);
+      for (long tile = 0; tile < tiles; ++tile) {
+        _tile_loadd(7, rows.values[tile] + column * 2, at.head_dim * 4);
+        _tile_loadd(5, rows.weights + tile * LANES, KEYS * 2);
+        _tile_dpbf16ps(0, 5, 7);
+        if (!both) continue;
+        _tile_loadd(6, rows.weights + LANES * KEYS + tile * LANES, KEYS * 2);
+        _tile_dpbf16ps(1, 6, 7);
+      }
+      _tile_stored(0, rows.sums + column, sum_stride);
+      if (both) _tile_stored(1, lower + column, sum_stride);
+    }
+  }
+
+  // Brings the values of this tile and the keys of the next one closer while the keys of this one
+  // are multiplied: blocks are scattered, and hardware prefetch stops at the end of each.
+  static void fetch(const Rows<bf16>& rows, const Paged& at, long tile, long tiles) {
+    const long lines = at.head_dim / 2;
+    const char* values = reinterpret_cast<const char*>(rows.values[tile]);
+    for (long line = 0; line < lines; ++line) _mm_prefetch(values + line * 64, _MM_HINT_T0);
+    if (tile + 1 == tiles) return;
+    const char* keys = reinterpret_cast<const char*>(rows.keys[tile + 1]);
+    for (long line = 0; line < lines; ++line)
+      _mm_prefetch(keys + line * at.block_size * 4, _MM_HINT_T0);
+  }
+};
+
+#endif
+
+// Scores of a chunk -> unnormalised weights; older sums shrink where the maximum has grown.
+template <class T>
+void soften(Rows<T>& rows, long row, long start, long tiles, long head_dim, float scale) {
+  float* scores = rows.scores + row * KEYS;
+  T* weights = rows.weights + row * KEYS;
+  const long seen = std::min(rows.position[row] - start + 1, tiles * LANES);
+  const float before = rows.highest[row];
+  const f32x16 masked = broadcast(-std::numeric_limits<float>::infinity());
+  f32x16 most = masked;
+  for (long key = 0; key < tiles * LANES; key += LANES) {
+    f32x16 x = load16(scores + key) * scale;
+    if (key + LANES > seen) x = LANE + static_cast<int32_t>(key - seen) < 0 ? x : masked;
+    store16(scores + key, x);
+    most = x > most ? x : most;
+  }
+  const float highest = std::max(before, max_of(most));
+  f32x16 total{};
+  for (long key = 0; key < tiles * LANES; key += LANES) {
+    f32x16 weight = exp2_of(load16(scores + key) - highest);
+    total += weight;
+    store16(weights + key, weight);
+  }
+  rows.highest[row] = highest;
+  const float shrink = exp2_of(broadcast(before - highest))[0];
+  rows.total[row] = rows.total[row] * shrink + sum_of(total);
+  if (shrink == 1.0f) return;
+  float* sums = rows.sums + row * head_dim;
+  for (long i = 0; i < head_dim; i += LANES) store16(sums + i, load16(sums + i) * shrink);
+}
+
+template <class T, class Kernel>
+void attend(Rows<T>& rows, const Paged& at, const T* k, const T* v, long head, float scale) {
+  std::fill_n(rows.highest, rows.count, -std::numeric_limits<float>::infinity());
+  std::fill_n(rows.total, rows.count, 0.0f);
+  std::fill_n(rows.sums, rows.count * at.head_dim, 0.0f);
+  Kernel::begin(rows);
+  for (long start = 0; start <= rows.last_position; start += KEYS) {
+    long tiles = (std::min(KEYS, rows.last_position + 1 - start) + LANES - 1) / LANES;
+    locate(rows, at, k, v, head, start, tiles);
+    Kernel::scores(rows, at, tiles);
+    for (long row = 0; row < rows.count; ++row)
+      soften(rows, row, start, tiles, at.head_dim, scale * LOG2_E);
+    Kernel::sums(rows, at, tiles);
+  }
+  Kernel::end();
+}
+
+template <class T>
+void attend(Rows<T>& rows, const Paged& at, const T* k, const T* v, long head, float scale) {
+#if defined(SPLITPOOL_TILES)
+  if constexpr (PAIR<T> == 2)
+    if (at.head_dim % 32 == 0 && tiles_permitted())
+      return attend<T, TileKernel>(rows, at, k, v, head, scale);
+#endif
+  attend<T, VectorKernel<T>>(rows, at, k, v, head, scale);
+}
+
+}  // namespace splitpool

@@ -1,0 +1,126 @@
+// Sixteen floats at a time. Compilers turn these types into whatever the CPU has (one AVX-512
+// register, two of AVX2, four of NEON); only the bf16 dot product and rounding name instructions.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+namespace splitpool {
+
+typedef float f32x16 __attribute__((vector_size(64)));
+typedef uint32_t u32x16 __attribute__((vector_size(64)));
+typedef int32_t i32x16 __attribute__((vector_size(64)));
+typedef uint16_t u16x16 __attribute__((vector_size(32)));
+
+constexpr long LANES = 16;
+const i32x16 LANE = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+
+struct bf16 {
+  uint16_t bits;
+};
+
+// Elements that one step of a dot product multiplies and adds up in a lane. Weights, K and V are
+// stored in groups of this many, so that a group of sixteen lanes is one load.
+template <class T>
+constexpr long PAIR = 1;
+template <>
+constexpr long PAIR<bf16> = 2;
+
+template <class V, class P>
+inline V load(const P* from) {
+  V value;
+  std::memcpy(&value, from, sizeof value);
+  return value;
+}
+
+inline f32x16 broadcast(float x) { return f32x16{} + x; }
+
+inline float widen(float x) { return x; }
+inline float widen(bf16 x) {
+  uint32_t bits = static_cast<uint32_t>(x.bits) << 16;
+  return load<float>(&bits);
+}
+
+inline f32x16 load16(const float* from) { return load<f32x16>(from); }
+inline f32x16 load16(const bf16* from) {
+  return (f32x16)(__builtin_convertvector(load<u16x16>(from), u32x16) << 16);
+}
+
+// Round to nearest even; NaN stays NaN.
+inline u16x16 to_bf16(f32x16 x) {
+#if defined(__AVX512BF16__)
+  return (u16x16)_mm512_cvtneps_pbh((__m512)x);
+#else
+  u32x16 bits = (u32x16)x;
+  u32x16 rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
+  u32x16 nan = (bits >> 16) | 0x40u;
+  return __builtin_convertvector(x != x ? nan : rounded, u16x16);
+#endif
+}
+
+inline void store16(float* to, f32x16 x) { std::memcpy(to, &x, sizeof x); }
+inline void store16(bf16* to, f32x16 x) {
+  u16x16 rounded = to_bf16(x);
+  std::memcpy(to, &rounded, sizeof rounded);
+}
+
+template <class T>
+inline f32x16 rounded_to(f32x16 x);
+template <>
+inline f32x16 rounded_to<float>(f32x16 x) { return x; }
+template <>
+inline f32x16 rounded_to<bf16>(f32x16 x) {
+  return (f32x16)(__builtin_convertvector(to_bf16(x), u32x16) << 16);
+}
+
+// acc[lane] += sum over a pair of a[p] * b[lane][p]
+inline f32x16 dot(f32x16 acc, const float* a, const float* b) { return acc + load16(b) * *a; }
+inline f32x16 dot(f32x16 acc, const bf16* a, const bf16* b) {
+#if defined(__AVX512BF16__)
+  __m512i pair = _mm512_set1_epi32(load<int32_t>(a));
+  return (f32x16)_mm512_dpbf16_ps((__m512)acc, (__m512bh)pair, (__m512bh)load<__m512i>(b));
+#else
+  u32x16 both = load<u32x16>(b);
+  acc += (f32x16)(both << 16) * widen(a[0]);
+  return acc + (f32x16)(both & 0xffff0000u) * widen(a[1]);
+#endif
+}
+
+inline float max_of(f32x16 x) {
+  float best = x[0];
+  for (int lane = 1; lane < LANES; ++lane) best = x[lane] > best ? x[lane] : best;
+  return best;
+}
+
+inline float sum_of(f32x16 x) {
+  for (int step = 8; step > 0; step /= 2)
+    for (int lane = 0; lane < step; ++lane) x[lane] += x[lane + step];
+  return x[0];
+}
+
+// Taylor series of 2^r for |r| <= 1/2 (relative error below 2e-7), scaled by the whole part.
+// Below 2^-126 it is 0; NaN stays NaN.
+inline f32x16 exp2_of(f32x16 x) {
+  const f32x16 lowest = broadcast(-126.0f), highest = broadcast(127.0f);
+  const float magic = 12582912.0f;  // 1.5 * 2^23: adding it leaves the whole part in the low bits
+  f32x16 kept = x < lowest ? lowest : x;
+  kept = kept > highest ? highest : kept;
+  f32x16 shifted = kept + magic;
+  f32x16 r = kept - (shifted - magic);
+  f32x16 p = r * 1.5403530e-4f + 1.3333558e-3f;
+  p = p * r + 9.6181291e-3f;
+  p = p * r + 5.5504109e-2f;
+  p = p * r + 2.4022651e-1f;
+  p = p * r + 6.9314718e-1f;
+  p = p * r + 1.0f;
+  i32x16 exponent = (i32x16)shifted - (i32x16)broadcast(magic) + 127;
+  f32x16 result = p * (f32x16)(exponent << 23);
+  return x < lowest ? f32x16{} : result;
+}
+
+constexpr float LOG2_E = 1.44269504f;
+
+}  // namespace splitpool
