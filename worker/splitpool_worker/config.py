@@ -93,6 +93,7 @@ _DEFAULTS = {
         max_batch=64, max_wait_ms=300, token_budget=8192, prefill_chunk=2048, stream=False
     ),
 }
+PROG = "python -m splitpool_worker serve"
 _DEFAULT_MAX_STEP_MS = {"cpu": 100.0, "cuda": 50.0}
 
 
@@ -189,14 +190,14 @@ def _class(known: argparse.Namespace, defaults: _Defaults) -> ClassConfig:
     return part
 
 
-class _Parser(argparse.ArgumentParser):
+class Parser(argparse.ArgumentParser):
     """Raises instead of leaving the process, so that there is one way to report an error."""
 
     def error(self, message: str) -> NoReturn:
-        raise ConfigError(f"{message}; see `python -m splitpool_worker serve --help`")
+        raise ConfigError(f"{message}; see `{self.prog} --help`")
 
 
-def _number(
+def number(
     parse_text: Callable[[str], Any], low: float, high: float | None = None
 ) -> Callable[[str], Any]:
     """An argument type with bounds that says value, limit and remedy when they are broken."""
@@ -215,8 +216,8 @@ def _number(
 
 
 def _worker_parser(classes: argparse.ArgumentParser) -> argparse.ArgumentParser:
-    parser = _Parser(
-        prog="python -m splitpool_worker serve",
+    parser = Parser(
+        prog=PROG,
         description="Serve one model to one latency class, or to both.",
         epilog=f"Flags after a --class belong to it:\n\n{_class_help(classes)}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -238,7 +239,7 @@ def _add_identity(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--name", help="unique name of this worker (default: POOL-CLASS-0)")
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on")
     parser.add_argument(
-        "--port", type=_number(int, 0, 65535), default=8000, help="port (0: any free one)"
+        "--port", type=number(int, 0, 65535), default=8000, help="port (0: any free one)"
     )
 
 
@@ -250,25 +251,25 @@ def _add_model(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--dtype", choices=("bfloat16", "float32"), default="bfloat16")
     parser.add_argument("--quantization", default="none", help="none is the only one")
     parser.add_argument(
-        "--max-model-len", type=_number(int, 1), help="longest sequence (default: the model's own)"
+        "--max-model-len", type=number(int, 1), help="longest sequence (default: the model's own)"
     )
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("--ops", choices=("auto", "reference", "cpu"), default="auto")
-    parser.add_argument("--block-size", type=_number(int, 1, 256), default=16, help="of the KV")
+    parser.add_argument("--block-size", type=number(int, 1, 256), default=16, help="of the KV")
 
 
 def _add_serving(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("--threads", type=_number(int, 1, 1024), default=os.cpu_count() or 1)
+    add("--threads", type=number(int, 1, 1024), default=os.cpu_count() or 1)
     add(
         "--max-step-ms",
-        type=_number(float, 1),
+        type=number(float, 1),
         help="no step is planned to take longer (default: 100 on cpu, 50 on cuda)",
     )
     add("--resume-mode", choices=[mode.value for mode in ResumeMode], default="OnRequest")
-    add("--resume-window-seconds", type=_number(float, 0, 86400), default=30.0)
-    add("--resume-buffer-bytes", type=_number(quantity.parse, 4096), default=4 << 20)
-    add("--drain-seconds", type=_number(float, 0), default=120.0, help="for running streams")
+    add("--resume-window-seconds", type=number(float, 0, 86400), default=30.0)
+    add("--resume-buffer-bytes", type=number(quantity.parse, 4096), default=4 << 20)
+    add("--drain-seconds", type=number(float, 0), default=120.0, help="for running streams")
     add("--step-log", metavar="FILE", help="write one JSON line per step")
     add("--static", action="store_true", help="comparison only: batches with fixed members")
     add(
@@ -280,21 +281,21 @@ def _add_serving(parser: argparse.ArgumentParser) -> None:
 
 
 def _class_parser() -> argparse.ArgumentParser:
-    parser = _Parser(add_help=False, allow_abbrev=False)
+    parser = Parser(prog=PROG, add_help=False, allow_abbrev=False)
     parser.add_argument(
         "--class", dest="cls", choices=[cls.value for cls in LatencyClass], required=True
     )
     parser.add_argument(
         "--vram-bytes",
-        type=_number(quantity.parse, 1),
+        type=number(quantity.parse, 1),
         required=True,
         help="hard quota: bytes, or a quantity such as 4Gi",
     )
-    parser.add_argument("--max-batch", type=_number(int, 1, 4096))
-    parser.add_argument("--max-wait-ms", type=_number(float, 0))
-    parser.add_argument("--token-budget", type=_number(int, 1), help="tokens of one step")
-    parser.add_argument("--prefill-chunk", type=_number(int, 1), help="tokens of one prompt a step")
-    parser.add_argument("--max-length-ratio", type=_number(float, 1), default=4.0)
+    parser.add_argument("--max-batch", type=number(int, 1, 4096))
+    parser.add_argument("--max-wait-ms", type=number(float, 0))
+    parser.add_argument("--token-budget", type=number(int, 1), help="tokens of one step")
+    parser.add_argument("--prefill-chunk", type=number(int, 1), help="tokens of one prompt a step")
+    parser.add_argument("--max-length-ratio", type=number(float, 1), default=4.0)
     parser.add_argument("--prefix-cache", action=argparse.BooleanOptionalAction, default=True)
     parser.add_argument(
         "--stream",

@@ -2,7 +2,8 @@
 
 import asyncio
 import logging
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from splitpool_worker.sequence import TokenOutput
@@ -22,8 +23,11 @@ class Recipient(Protocol):
 class Delivery:
     """Request ids and who waits for their outputs. Only `on_outputs` runs off the loop."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._loop = loop
+        self._clock = clock
         self._recipients: dict[str, Recipient] = {}
 
     def expect(self, request_id: str, recipient: Recipient) -> None:
@@ -39,7 +43,7 @@ class Delivery:
         self._loop.call_soon_threadsafe(self._deliver, outputs)
 
     def _deliver(self, outputs: Sequence[TokenOutput]) -> None:
-        now = self._loop.time()
+        now = self._clock()
         for output in outputs:
             recipient = self._recipients.get(output.request_id)
             if recipient is None:

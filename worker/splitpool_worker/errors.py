@@ -55,3 +55,18 @@ def shutting_down() -> ApiError:
     return ApiError(
         503, "shutting_down", "This worker is shutting down; send the request again.", retry_after=1
     )
+
+
+def engine_failed() -> ApiError:
+    """The engine thread is gone; this worker is about to end."""
+    return ApiError(500, "engine_failed", "The engine of this worker has failed.")
+
+
+def reader_too_slow() -> ApiError:
+    """Events fell out of the ring before the only reader took them."""
+    return ApiError(410, "events_expired", "Events were dropped before they were read.")
+
+
+def stream_deleted() -> ApiError:
+    """A DELETE came while somebody was reading."""
+    return ApiError(400, "stream_deleted", "The stream was stopped by its caller.")

@@ -50,9 +50,9 @@ class Sink(Protocol):
 class Observer(Protocol):
     """Who measures tokens and requests."""
 
-    def first_token(self, generation: "Generation", now: float) -> None: ...
+    def first_token(self, generation: "Generation", choice: "Choice", now: float) -> None: ...
 
-    def next_token(self, generation: "Generation", gap: float) -> None: ...
+    def next_token(self, choice: "Choice", gap: float) -> None: ...
 
     def finished(
         self, generation: "Generation", choice: "Choice", reason: str, now: float
@@ -201,9 +201,9 @@ class Generation:
             choice.first_at = now
             self.timings.queue = output.first.queue_s
             self.timings.prefill = output.first.prefill_s
-            self.observer.first_token(self, now)
+            self.observer.first_token(self, choice, now)
         else:
-            self.observer.next_token(self, now - choice.last_at)
+            self.observer.next_token(choice, now - choice.last_at)
         choice.last_at = now
 
     def _finish(self, choice: Choice, output: TokenOutput, now: float) -> None:

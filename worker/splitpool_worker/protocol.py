@@ -43,6 +43,12 @@ class Call:
         """Answers wanted, over all prompts."""
         return self.n * (1 if self.chat else len(self.prompts))
 
+    def limit(self, room: int) -> int:
+        """Most tokens of one answer where there is room for so many."""
+        if self.max_tokens is not None:
+            return self.max_tokens
+        return room if self.chat else min(room, DEFAULT_COMPLETION_TOKENS)
+
 
 def parse_chat(body: bytes) -> Call:
     """A body of /v1/chat/completions. Raises ApiError."""
@@ -183,9 +189,6 @@ class ChatBody(_Generation):
 class CompletionBody(_Generation):
     prompt: Annotated[list[str] | list[list[int]], BeforeValidator(body_fields.prompts)]
     logprobs: int | None = Field(default=None, ge=0, le=body_fields.MAX_LOGPROBS)
-
-    def limit(self) -> int | None:
-        return self.max_tokens or DEFAULT_COMPLETION_TOKENS
 
     def call(self) -> Call:
         """What is asked for."""

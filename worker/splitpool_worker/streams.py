@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from splitpool_worker.errors import ApiError
+
 EVENT_OVERHEAD_BYTES = 256
 
 
@@ -114,12 +116,12 @@ class Ring:
         return Position(seq=seq + 1) if whole else Position(seq=seq, tokens=received)
 
 
-class Controlled(Protocol):
+class Source(Protocol):
     """What makes the events of a stream."""
 
     def set_orphan(self, orphan: bool) -> None: ...
 
-    def abort(self) -> None: ...
+    def fail(self, error: ApiError) -> None: ...
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -131,7 +133,7 @@ class Stream:
     request_id: str
     resumable: bool
     ring: Ring
-    generation: Controlled | None = None
+    source: Source | None = None
     ended: bool = False
     failed: bytes | None = None  # the error that ended it; it has no number
     deleted: bool = False
@@ -152,11 +154,8 @@ class Stream:
         self.ended, self.failed, self.ended_at = True, failed, now
         self._wake()
 
-    def delete(self, now: float, failed: bytes) -> None:
-        """Stop it and forget its events; who reads it now is told why."""
-        if self.generation is not None:
-            self.generation.abort()
-        self.end(now, failed)
+    def delete(self) -> None:
+        """Forget its events; who reads it now may still see how it ended."""
         self.deleted = True
         if self.reader is None:
             self.ring.clear()
@@ -206,8 +205,8 @@ class Stream:
         return self.reader is not None and self.reader.position.seq < self.ring.start
 
     def _tell(self, *, orphan: bool) -> None:
-        if self.generation is not None and self.resumable:
-            self.generation.set_orphan(orphan)
+        if self.source is not None and self.resumable:
+            self.source.set_orphan(orphan)
 
     def _wake(self) -> None:
         if self.reader is not None:
@@ -223,8 +222,9 @@ class Reader:
     wake: Callable[[], None]
     replaced: bool = False
 
-    def take(self) -> tuple[int, Event, bytes] | None:
-        """Number, event and the bytes that are left of it; None when there is none now."""
+    def take(self) -> tuple[Event, bytes] | None:
+        """The next event and the bytes that are left of it; None when there is none now.
+        Raises StreamGone."""
         position, ring = self.position, self.stream.ring
         event = ring.get(position)
         if event is None:
@@ -235,7 +235,7 @@ class Reader:
         if not self.stream.resumable:
             while ring.start < self.position.seq and ring.end > ring.start:
                 ring.drop_oldest()
-        return position.seq, event, data
+        return event, data
 
     @property
     def finished(self) -> bool:

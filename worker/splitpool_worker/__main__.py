@@ -1,0 +1,99 @@
+"""The worker's command: `serve` a model, or `inspect` what it would need."""
+
+import argparse
+import json
+import logging
+import os
+import sys
+from collections.abc import MutableMapping, Sequence
+
+from splitpool_worker import config, inspect
+from splitpool_worker.config import ConfigError, WorkerConfig
+from splitpool_worker.exits import Refused, refusing
+
+USAGE = "usage: python -m splitpool_worker {serve,inspect} ...   (--help after either)"
+# Threads of torch wait for the next parallel region by spinning so often, then sleep: spinning
+# without bound starves whoever shares the cores, sleeping at once makes every small step slower.
+SPIN_COUNT = "2000"
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The exit code."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    commands = {"serve": _serve, "inspect": _inspect}
+    if arguments[:1] in (["-h"], ["--help"]):
+        print(USAGE)
+        return 0
+    try:
+        with refusing():
+            if not arguments or arguments[0] not in commands:
+                raise ConfigError(f"command {' '.join(arguments[:1])!r} is not known; {USAGE}")
+            return commands[arguments[0]](arguments[1:])
+    except Refused as error:
+        print(f"splitpool worker: {error}", file=sys.stderr)
+        line = {"error": {"code": error.name, "message": str(error)}}
+        print(json.dumps(line), file=sys.stderr, flush=True)
+        return error.code
+
+
+def _inspect(argv: Sequence[str]) -> int:
+    known = _inspect_parser().parse_args(argv)
+    card = inspect.describe(
+        known.model,
+        known.dtype,
+        max_model_len=known.max_model_len,
+        block_size=known.block_size,
+        max_tokens=known.max_tokens,
+        max_rows=known.max_rows,
+        ops=known.ops,
+    )
+    print(json.dumps(card.to_json()))
+    return 0
+
+
+def _inspect_parser() -> argparse.ArgumentParser:
+    parser = config.Parser(
+        prog="python -m splitpool_worker inspect",
+        description="Print what a model needs, as JSON, without loading it.",
+        allow_abbrev=False,
+    )
+    add = parser.add_argument
+    add("--model", required=True, help="source URI")
+    add("--dtype", choices=("bfloat16", "float32"), default="bfloat16")
+    add("--max-model-len", type=config.number(int, 1))
+    add("--block-size", type=config.number(int, 1, 256), default=16)
+    add("--max-tokens", type=config.number(int, 1), default=512, help="of the largest step")
+    add("--max-rows", type=config.number(int, 1), help="sequences of the largest step")
+    add("--ops", choices=("cpu", "reference"), default="cpu")
+    return parser
+
+
+def _serve(argv: Sequence[str]) -> int:
+    worker = config.parse(argv, os.environ)
+    logging.basicConfig(
+        level=logging.INFO, stream=sys.stderr, format="%(levelname)s %(name)s: %(message)s"
+    )
+    _set_threads(worker, os.environ)
+    from splitpool_worker.launch import launch  # torch reads its thread settings when imported
+
+    return launch(worker)
+
+
+def _set_threads(worker: WorkerConfig, env: MutableMapping[str, str]) -> None:
+    """How many threads torch gets and how they wait, where the plan has not said so."""
+    log = logging.getLogger("splitpool_worker")
+    env.setdefault("OMP_NUM_THREADS", str(worker.threads))
+    if worker.threads > 1:
+        env.setdefault("GOMP_SPINCOUNT", SPIN_COUNT)
+    # One prompt at a time is tokenised: a pool of threads for that would only fight the engine.
+    env.setdefault("TOKENIZERS_PARALLELISM", "false")
+    if env["OMP_NUM_THREADS"] != str(worker.threads):
+        log.warning(
+            "OMP_NUM_THREADS is %s, --threads %d is used", env["OMP_NUM_THREADS"], worker.threads
+        )
+    if env.get("OMP_WAIT_POLICY", "").lower() == "passive":
+        log.warning("OMP_WAIT_POLICY=passive makes steps up to three times slower: unset it")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
