@@ -4,6 +4,7 @@ Every pattern is bounded and understood alike by pydantic and by the API server 
 `REMEDIES` says for each what to write instead.
 """
 
+import re
 from typing import Annotated, Any
 
 from pydantic import (
@@ -22,8 +23,10 @@ from splitpool_operator import quantity
 LARGEST_QUANTITY = 1024**5
 QUANTITY_PATTERN = r"^(0|[1-9][0-9]{0,15})(\.[0-9]{1,3})?(k|M|G|T|Ki|Mi|Gi|Ti|[eE][0-9]{1,2})?$"
 QUANTITY_LENGTH = 20
+_WRITTEN = re.compile(QUANTITY_PATTERN, re.ASCII)
 
 NAME_PATTERN = r"^[a-z0-9]([-a-z0-9]{0,48}[a-z0-9])?$"
+NAMESPACE_PATTERN = r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$"
 MODEL_NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._:/@-]*$"
 SOURCE_PATTERN = (
     r"^(file:///\S+"
@@ -42,6 +45,7 @@ REMEDIES = {
     QUANTITY_PATTERN: 'write a number and a unit, such as "80Gi" or "512Mi"',
     NAME_PATTERN: "use 1 to 50 lower-case letters, digits and inner dashes, as in assistant-eu; "
     "the names of its children are made from it",
+    NAMESPACE_PATTERN: "use 1 to 63 lower-case letters, digits and inner dashes, as in team-a",
     MODEL_NAME_PATTERN: "start with a letter or digit, then letters, digits and . _ : / @ -, "
     "as in smollm2-135m-instruct",
     SOURCE_PATTERN: "use one of file:///path, python://package/file.gguf, pvc://claim/path, "
@@ -79,6 +83,13 @@ def _read_quantity(value: object) -> int:
             '{text} is not below 1Pi or longer than 20 characters; write for example "80Gi"',
             {"text": repr(value[:40])},
         )
+    if _WRITTEN.fullmatch(value) is None:
+        raise PydanticCustomError(
+            "quantity",
+            "{text} is written in a way that pools do not take (at most 3 decimals, units k M G T "
+            'Ki Mi Gi Ti or an exponent); write "{same}"',
+            {"text": repr(value), "same": quantity.show(count)},
+        )
     return count
 
 
@@ -101,6 +112,7 @@ BytesOrZero = Annotated[
     WithJsonSchema(_QUANTITY_SCHEMA | {"format": "splitpool-bytes-or-0"}),
 ]
 PoolName = Annotated[str, Field(pattern=NAME_PATTERN, max_length=50)]
+Namespace = Annotated[str, Field(pattern=NAMESPACE_PATTERN, max_length=63)]
 ModelName = Annotated[str, Field(pattern=MODEL_NAME_PATTERN, max_length=128)]
 Source = Annotated[str, Field(pattern=SOURCE_PATTERN, max_length=512)]
 MigProfile = Annotated[str, Field(pattern=MIG_PATTERN, max_length=24)]

@@ -14,6 +14,7 @@ from splitpool_operator.fields import (
     Header,
     MigProfile,
     ModelName,
+    Namespace,
     Part,
     PoolName,
     Source,
@@ -52,7 +53,9 @@ class Model(Part):
 class Accelerator(Part):
     """The GPUs, or the host memory, that this pool may span."""
 
-    type: Literal["nvidia", "amd", "cpu"] = Field("nvidia", description="Immutable.")
+    type: Literal["nvidia", "amd", "cpu"] = Field(
+        "nvidia", description="Immutable: make another pool for another type."
+    )
     memory: Bytes = Field(description="Memory of one GPU; cpu: host memory that this pool may use.")
     headroom: BytesOrZero | None = Field(
         None,
@@ -242,7 +245,7 @@ class Metadata(Part):
     """What splitpool reads of an object's metadata; the rest of Kubernetes' fields may be there."""
 
     name: PoolName
-    namespace: PoolName = DEFAULT_NAMESPACE
+    namespace: Namespace = DEFAULT_NAMESPACE
     generation: int = 1
     uid: str = ""
     labels: dict[str, str] = Field(default_factory=dict)
