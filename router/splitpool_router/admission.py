@@ -102,12 +102,13 @@ class Permit:
 
 
 class _Waiter:
-    __slots__ = ("claim", "deadline", "future")
+    __slots__ = ("claim", "deadline", "future", "queued")
 
     def __init__(self, claim: Claim, deadline: float) -> None:
         self.claim = claim
         self.deadline = deadline
         self.future: asyncio.Future[Permit] = asyncio.get_running_loop().create_future()
+        self.queued = True
 
 
 class ClassQueue:
@@ -176,6 +177,10 @@ class ClassQueue:
         """Serves the head of the queue while there is room for it; call when room may have come."""
         while self._waiting:
             waiter = self._waiting[0]
+            if waiter.future.done():
+                # Its client left in this very round of the loop.
+                self._pull(waiter)
+                continue
             worker = self.pick(waiter.claim, ())
             if worker is None:
                 return
@@ -195,7 +200,8 @@ class ClassQueue:
         while self._waiting:
             waiter = self._waiting[0]
             self._pull(waiter)
-            waiter.future.set_exception(reason)
+            if not waiter.future.done():
+                waiter.future.set_exception(reason)
 
     def retry_after(self) -> int:
         """Seconds until what waits now has probably drained, within 1..30."""
@@ -261,6 +267,9 @@ class ClassQueue:
         self._waiting_bytes += waiter.claim.body_bytes
 
     def _pull(self, waiter: _Waiter) -> None:
+        if not waiter.queued:
+            return
+        waiter.queued = False
         self._waiting.remove(waiter)
         self.waiting_tokens -= waiter.claim.cost
         self._waiting_bytes -= waiter.claim.body_bytes

@@ -36,7 +36,7 @@ class Metrics:
 
     def __init__(self, fleet: Fleet) -> None:
         # The text format would carry each creation time as one more series.
-        disable_created_metrics()
+        disable_created_metrics()  # type: ignore[no-untyped-call]
         self.registry = CollectorRegistry()
         self.ttft = self._seconds(
             "ttft", "First content written since acceptance", "stream", "input"

@@ -72,7 +72,7 @@ def write_endpoints(
 async def until(condition: Callable[[], bool]) -> None:
     """Returns when the condition holds."""
     async with asyncio.timeout(20):
-        while not condition():
+        while not condition():  # noqa: ASYNC110 - no event tells of another program's state
             await asyncio.sleep(0.005)
 
 
