@@ -1,4 +1,4 @@
-"""Holds the size budget: no function over 60 lines, no file over 400, the median function at most 12."""
+"""Holds the size budget: functions to 60 lines, files to 400, the median function to 9."""
 
 import ast
 import statistics
@@ -7,7 +7,7 @@ from pathlib import Path
 
 MAX_FILE = 400
 MAX_FUNCTION = 60
-MAX_MEDIAN = 12
+MAX_MEDIAN = 9
 PACKAGES = ("operator", "router", "worker", "bench", "cli")
 
 
