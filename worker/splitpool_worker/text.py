@@ -41,8 +41,10 @@ class IncrementalDecoder:
 
     def flush(self) -> str:
         """What is left at the end; an incomplete character comes out as U+FFFD."""
-        tail = self._decoder.decode(self._last + self._silent)
-        text = tail[len(self._decoder.decode(self._last)) :]
+        before = self._decoder.decode(self._last)
+        both = self._decoder.decode(self._last + self._silent)
+        apart = both[len(before) :] if both.startswith(before) else None
+        text = self._decoder.decode(self._silent) if apart is None else apart
         self._last, self._silent = self._silent, []
         return text
 
