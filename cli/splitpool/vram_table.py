@@ -51,7 +51,7 @@ def _heading(plan: Plan) -> str:
     mode = f", sharing {sharing.mode}" if sharing else ""
     return (
         f"pool {namespace}/{name}: {spec.model.name} ({spec.model.dtype}), {spec.topology}{mode}\n"
-        f"{count}{kind} of {show(accelerator.memory)}, headroom {show(plan.headroom)}"
+        f"{count}{kind} of {show(accelerator.memory)}, headroom {approximate(plan.headroom)}"
     )
 
 
@@ -94,8 +94,8 @@ def _left(plan: Plan, gpu: int | None) -> str:
     name = "cpu" if gpu is None else f"GPU {gpu}"
     free = memory - plan.headroom - used
     text = (
-        f"{name}: {show(used)} of {show(memory)} in quotas, {show(plan.headroom)} headroom, "
-        f"{show(free)} left"
+        f"{name}: {show(used)} of {show(memory)} in quotas, {approximate(plan.headroom)} headroom, "
+        f"{approximate(free)} left"
     )
     if gpu is None:
         host = sum(worker.host_memory for worker in plan.workers)

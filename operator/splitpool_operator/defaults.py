@@ -6,7 +6,16 @@ The constant defaults are in `pool`; what depends on another field is computed h
 from dataclasses import dataclass
 from typing import Any
 
-from splitpool_operator.pool import CLASSES, ClassName, InferencePool, Sharing, Spec, class_spec
+from splitpool_operator.pool import (
+    CLASSES,
+    ClassName,
+    InferencePool,
+    ScaleBatch,
+    ScaleInteractive,
+    Sharing,
+    Spec,
+    class_spec,
+)
 from splitpool_operator.quantity import show
 
 _HEADROOM_FLOOR = 2 * 1024**3
@@ -68,10 +77,7 @@ def max_step_ms(spec: Spec, name: ClassName) -> int:
 def bounds(spec: Spec, name: ClassName) -> Bounds:
     """Bounds of the replicas of a class; they bind where autoscaling.mode is not Off."""
     replicas = class_spec(spec, name).replicas
-    scaling = spec.autoscaling
-    declared = scaling.interactive if name == "interactive" else scaling.batch
-    if declared is None:
-        return Bounds(low=1 if name == "interactive" else 0, high=replicas)
+    declared = _scaling(spec, name)
     high = replicas if declared.max_replicas is None else declared.max_replicas
     return Bounds(low=declared.min_replicas, high=high)
 
@@ -95,11 +101,15 @@ def _fill_class(raw: dict[str, Any], spec: Spec, name: ClassName) -> None:
         "prefillChunk": prefill_chunk(spec, name),
         "maxStepMs": max_step_ms(spec, name),
     }
-    limits = bounds(spec, name)
-    raw["autoscaling"][name] = raw["autoscaling"].get(name, {}) | {
-        "minReplicas": limits.low,
-        "maxReplicas": limits.high,
-    }
+    scaling = _scaling(spec, name).model_dump(by_alias=True, exclude_none=True, mode="json")
+    raw["autoscaling"][name] = scaling | {"maxReplicas": bounds(spec, name).high}
+
+
+def _scaling(spec: Spec, name: ClassName) -> ScaleInteractive | ScaleBatch:
+    scaling = spec.autoscaling
+    if name == "interactive":
+        return scaling.interactive or ScaleInteractive()
+    return scaling.batch or ScaleBatch()
 
 
 def _kind(spec: Spec) -> str:

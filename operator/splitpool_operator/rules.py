@@ -71,8 +71,8 @@ def _budget_problem(
 ) -> Iterator[Problem]:
     limit = budget(spec)
     cost = limit.cost(*counts)
-    if limit.total < 0 or cost <= limit.total:
-        return
+    if cost <= limit.total or any(_quota_fits_gpu(spec)):
+        return  # a single quota that is too large has been told already
     batch = "" if spec.topology == "Shared" else f" + {counts[1]} x {limit.show(limit.batch)}"
     of = {
         "bytes": f"accelerator.count {spec.accelerator.count} x (memory - headroom)",

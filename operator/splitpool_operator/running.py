@@ -23,6 +23,8 @@ ROUTER = "router"
 _WORKER_HOST = "127.0.0.1"
 # Workers are reached through the router only: once it has ended, nobody waits for them.
 _WORKER_STOP = ((signal.SIGTERM, 2.0), (signal.SIGINT, 5.0))
+# Beside its own limit, so that the router ends its last streams itself.
+_ROUTER_GRACE = 5.0
 _AT_ONCE = ((signal.SIGINT, 1.0),)
 _STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -110,7 +112,7 @@ class Running:
     async def _drain(self, router: Supervised, workers: list[Supervised], seconds: float) -> None:
         for worker in workers:
             worker.stay_down()
-        await router.stop(((signal.SIGTERM, seconds),))
+        await router.stop(((signal.SIGTERM, seconds + _ROUTER_GRACE),))
         self._endpoints.terminate()
         await asyncio.gather(*(worker.stop(_WORKER_STOP) for worker in workers))
 
