@@ -73,13 +73,6 @@ def downstream(headers: Headers, *, ours: Mapping[str, str]) -> CIMultiDict[str]
     return kept
 
 
-def both_framings(headers: Headers) -> bool:
-    """Content-Length beside Transfer-Encoding, or either twice: two readers, two messages."""
-    lengths = headers.getall("Content-Length", [])
-    codings = headers.getall("Transfer-Encoding", [])
-    return len(lengths) > 1 or len(codings) > 1 or bool(lengths and codings)
-
-
 def wants_resume(headers: Mapping[str, str]) -> bool:
     """Whether the client asks for a resumable stream."""
     return headers.get(RESUMABLE, "").strip().lower() in {"true", "1"}

@@ -1,18 +1,16 @@
-"""Reads a request's body once, within the limits on its size and framing."""
+"""Reads a request's body once, within the limit on its size.
+
+Two framings in one request (Content-Length with Transfer-Encoding) are refused by aiohttp's
+parser before a route is found.
+"""
 
 from aiohttp import web
 
-from splitpool_router.errors import BadRequest, BodyTooLarge
-from splitpool_router.headers import both_framings
+from splitpool_router.errors import BodyTooLarge
 
 
 async def read(request: web.Request, *, limit: int) -> bytes:
     """The body's bytes; refuses a too large one before reading it where its length is given."""
-    if both_framings(request.headers):
-        raise BadRequest(
-            "the request carries Content-Length and Transfer-Encoding, or one of them twice",
-            headers={"Connection": "close"},
-        )
     if (request.content_length or 0) > limit:
         raise _too_large(request.content_length, limit)
     try:

@@ -1,6 +1,7 @@
 """Calls a worker: the request's own bytes, at most one extra attempt, no total timeout."""
 
 import asyncio
+import io
 from dataclasses import dataclass
 
 import aiohttp
@@ -16,6 +17,7 @@ from splitpool_router.workers import Worker
 
 # Below the workers' 75 s, so that no request goes out on a connection that is being closed.
 _KEEPALIVE = 4.0
+_LARGE = 2**18
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +67,7 @@ class Proxy:
                     outgoing.method,
                     url,
                     headers=outgoing.headers,
-                    data=outgoing.body,
+                    data=_payload(outgoing.body),
                     allow_redirects=False,
                 )
         except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
@@ -95,6 +97,11 @@ class Proxy:
                 answer.close()
                 trip.retry += clock() - trip.called
             attempt += 1
+
+
+def _payload(body: bytes | None) -> bytes | io.BytesIO | None:
+    """A large body goes out in pieces, so that it does not hold the loop."""
+    return body if body is None or len(body) <= _LARGE else io.BytesIO(body)
 
 
 def _goes_elsewhere(status: int, permit: Permit, *, attempt: int) -> bool:

@@ -120,6 +120,8 @@ class FakeWorker:
         self.freed = asyncio.Event()  # set when a generation ends before its time
         self.held = asyncio.Event()  # set when a generation reaches its hold
         self.release = asyncio.Event()
+        self.written_bytes = 0
+        self.cut = asyncio.Event()  # set when a reader of a stream leaves before its end
         self.url = ""
         self._runner: web.AppRunner | None = None
 
@@ -281,7 +283,9 @@ class FakeWorker:
                     raise ConnectionResetError
                 await out.write(event)
                 written += 1
+                self.written_bytes += len(event)
         except (asyncio.CancelledError, ConnectionError):
+            self.cut.set()
             if not generation.resumable and generation.task is not None:
                 generation.task.cancel()
             raise

@@ -1,6 +1,7 @@
 """A real router in front of fake workers, on loopback ports, with everything a test looks at."""
 
 import asyncio
+import io
 import json
 import os
 from collections.abc import AsyncIterator, Callable, Iterable
@@ -108,7 +109,8 @@ class Rig:
         """Status, response and JSON of a request without streaming."""
         data = body if isinstance(body, bytes) else json.dumps(body).encode()
         every = {"Content-Type": "application/json", **(headers or {})}
-        async with self.client.post(self.url + path, data=data, headers=every) as response:
+        payload = io.BytesIO(data) if len(data) > 2**18 else data
+        async with self.client.post(self.url + path, data=payload, headers=every) as response:
             text = await response.read()
             return response.status, response, json.loads(text) if text else None
 

@@ -72,16 +72,3 @@ def test_any_other_request_id_is_replaced(own: str) -> None:
     assert not is_own
     assert made != own
     assert len(made) == 32
-
-
-@pytest.mark.parametrize(
-    "pairs",
-    [
-        [("Content-Length", "1"), ("Transfer-Encoding", "chunked")],
-        [("Content-Length", "1"), ("Content-Length", "1")],
-        [("Transfer-Encoding", "chunked"), ("Transfer-Encoding", "identity")],
-    ],
-)
-def test_two_framings_are_one_too_many(pairs: list[tuple[str, str]]) -> None:
-    assert h.both_framings(CIMultiDict(pairs))
-    assert not h.both_framings(CIMultiDict(pairs[:1]))
