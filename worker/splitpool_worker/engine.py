@@ -162,6 +162,8 @@ class Engine:
         live, not the loop."""
         try:
             self._apply()
+            if self._stopping:
+                return
             started = self._clock()
             plan = self._scheduler.plan(started)
             if plan.shares:
