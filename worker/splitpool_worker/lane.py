@@ -48,16 +48,25 @@ class Lane:
         )
 
     @property
+    def idle(self) -> bool:
+        return not self.running and not len(self.waiting)
+
+    @property
     def kv_used_tokens(self) -> int:
         return self.pool.used * self._block_size
 
-    def prefilling(self) -> list[Sequence]:
-        """Running sequences with a prompt to prefill, oldest first, orphans last."""
-        started = [sequence for sequence in self.running.values() if not sequence.decoding]
-        return sorted(started, key=lambda sequence: (sequence.orphan, sequence.submitted))
+    @property
+    def orphaned(self) -> bool:
+        """Whether any sequence that could run has no client."""
+        return self.waiting.orphans > 0 or any(s.orphan for s in self.running.values())
 
-    def decoding(self) -> list[Sequence]:
-        return [sequence for sequence in self.running.values() if sequence.decoding]
+    def prefilling(self, *, orphans: bool) -> list[Sequence]:
+        """Running sequences with a prompt to prefill, oldest first."""
+        started = [s for s in self.running.values() if not s.decoding and s.orphan == orphans]
+        return sorted(started, key=lambda sequence: sequence.submitted)
+
+    def decoding(self, *, orphans: bool) -> list[Sequence]:
+        return [s for s in self.running.values() if s.decoding and s.orphan == orphans]
 
     def holders(self) -> Iterator[Sequence]:
         """Whoever holds blocks."""
@@ -77,7 +86,7 @@ class Lane:
     def admit(self, sequence: Sequence, now: float) -> bool:
         """Start a waiting sequence for which there is a slot: with blocks for its whole prompt,
         or not at all."""
-        if not (sequence.blocks or self._allocate(sequence)):
+        if not (self._resume(sequence) if sequence.blocks else self._allocate(sequence)):
             return False
         if len(self.running) >= self.limits.max_batch:
             self.park(next(other for other in self.running.values() if other.orphan))
@@ -169,6 +178,16 @@ class Lane:
             if loser is None:
                 return
             self.preempt(loser)
+
+    def _resume(self, sequence: Sequence) -> bool:
+        """Make sure one that kept its blocks can go on; where it cannot, it has to start over."""
+        if sequence.computed < len(sequence.blocks) * self._block_size:
+            return True
+        if self._reclaim(sequence, [], 1) or self.pool.available:
+            sequence.blocks += self.pool.take([], 1)
+            return True
+        self.preempt(sequence)
+        return False
 
     def _allocate(self, sequence: Sequence) -> bool:
         hits = self._hits(sequence)

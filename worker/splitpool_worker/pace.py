@@ -7,6 +7,7 @@ steps by recursive least squares with forgetting.
 """
 
 from dataclasses import dataclass
+from math import isinf
 
 FORGET = 0.98
 """Weight of the past per step: a change of pace is believed after some tens of steps."""
@@ -59,8 +60,11 @@ class Pace:
     def room(self, work: StepWork, start: int, wanted: int, untrusted: int) -> int:
         """Of `wanted` prefill tokens at position `start`, how many still fit beside `work`.
 
-        Before anything is learned a step carries at most `untrusted` prefill tokens.
+        Before anything is learned a step carries at most `untrusted` prefill tokens. An infinite
+        step limits nothing.
         """
+        if isinf(self._max_step_s):
+            return wanted
         if not self.trusted:
             return max(0, min(wanted, untrusted - work.prefills))
         left = self._max_step_s - self.predict(work)

@@ -106,8 +106,9 @@ class Scheduler:
             for lane in lanes:
                 share = self._share(lane, plan, background, now)
                 plan.portions[lane.limits.cls] = Portion(share, lane.preemptions)
-                self._decode(lane, plan)
-            self._prefill(lanes, plan, now)
+                self._decode(lane, plan, orphans=False)
+            self._prefill(lanes, plan, now, orphans=False)
+        self._serve_orphans(plan, now)
         self._watch(plan, now)
         self._steps += bool(plan.shares)
         return plan
@@ -155,19 +156,30 @@ class Scheduler:
     def _share(self, lane: Lane, plan: StepPlan, background: bool, now: float) -> int:
         """Tokens this class may have in this iteration."""
         share = self._budget - plan.tokens
-        if lane.limits.cls is LatencyClass.BATCH:
-            tokens, until = self._yielded
-            if background:
-                share = min(share, max(1, lane.limits.token_budget // BACKGROUND))
-            if now < until:
-                share = min(share, tokens)
-        return share
+        batch = self._lanes.get(LatencyClass.BATCH)
+        if batch is None:
+            return share
+        least = max(1, batch.limits.token_budget // BACKGROUND)
+        if lane is not batch:
+            kept = least if self._limits.class_priority and not batch.idle else 0
+            return share - kept
+        tokens, until = self._yielded
+        return min(share, least if background else share, tokens if now < until else share)
 
-    def _decode(self, lane: Lane, plan: StepPlan) -> None:
+    def _serve_orphans(self, plan: StepPlan, now: float) -> None:
+        """What is left goes to sequences whose clients are gone; by now they have given slots and
+        blocks to whoever needed them."""
+        lanes = [lane for lane in self._lanes.values() if lane.orphaned]
+        for lane in lanes:
+            self._decode(lane, plan, orphans=True)
+        if lanes:
+            self._prefill(lanes, plan, now, orphans=True)
+
+    def _decode(self, lane: Lane, plan: StepPlan, *, orphans: bool) -> None:
         """One token for each decoding sequence; where the budget is too small they take turns."""
-        ready = lane.decoding()
+        ready = lane.decoding(orphans=orphans)
         if len(ready) > (left := self._left(lane, plan)):
-            ready.sort(key=lambda sequence: (sequence.orphan, sequence.served))
+            ready.sort(key=lambda sequence: sequence.served)
             ready = ready[:left]
         plan.add_decodes(lane, lane.grown(ready))
 
@@ -175,17 +187,17 @@ class Scheduler:
         """Tokens of the iteration that this class may still have."""
         return min(plan.portions[lane.limits.cls].left, self._budget - plan.tokens)
 
-    def _prefill(self, lanes: Many[Lane], plan: StepPlan, now: float) -> None:
+    def _prefill(self, lanes: Many[Lane], plan: StepPlan, now: float, *, orphans: bool) -> None:
         """Chunks for the prompts of these classes: those started, oldest first, then newcomers."""
         if self._limits.static:
             for lane in lanes:
                 _open_static_batch(lane, plan, now)
-        started = [(lane, sequence) for lane in lanes for sequence in lane.prefilling()]
+        started = [(lane, s) for lane in lanes for s in lane.prefilling(orphans=orphans)]
         alone = len(started) + sum(lane.waiting.clients for lane in lanes) <= 1
         for lane, sequence in _merged(started, lanes):
             plan.add_prefill(lane, sequence, self._chunk(lane, sequence, plan, alone))
         if not self._limits.static:
-            self._admit(lanes, plan, now, alone)
+            self._admit(lanes, plan, now, alone=alone, orphans=orphans)
 
     def _chunk(self, lane: Lane, sequence: Sequence, plan: StepPlan, alone: bool) -> int:
         """As much of a prompt as its class, the budget and the pace allow."""
@@ -193,13 +205,16 @@ class Scheduler:
         left = self._left(lane, plan)
         wanted = min(sequence.left, left if alone else min(left, lane.limits.prefill_chunk))
         room = self._pace.room(plan.work, sequence.computed, wanted, lane.limits.prefill_chunk)
-        return max(0, min(wanted, max(room, MIN_PREFILL - portion.prefills)))
+        prefills = portion.prefills if self._limits.class_priority else plan.work.prefills
+        return max(0, min(wanted, max(room, MIN_PREFILL - prefills)))
 
-    def _admit(self, lanes: Many[Lane], plan: StepPlan, now: float, alone: bool) -> None:
+    def _admit(
+        self, lanes: Many[Lane], plan: StepPlan, now: float, *, alone: bool, orphans: bool
+    ) -> None:
         """Start who waits while there is budget, a slot and room for the whole prompt."""
-        open_lanes = [lane for lane in lanes if _admits(lane, plan, now)]
+        open_lanes = [lane for lane in lanes if _admits(lane, plan, now, orphans)]
         windows = [lane.waiting.window(WINDOW) for lane in open_lanes]
-        tries = [(lane, sequence) for lane in open_lanes for sequence in in_order(lane)]
+        tries = [(lane, s) for lane in open_lanes for s in in_order(lane)]
         started, refused, closed = set(), set(), set()
         for lane, sequence in _merged(tries, lanes):
             cls = lane.limits.cls
@@ -246,11 +261,11 @@ def _merged(pairs: list[tuple[Lane, Sequence]], lanes: Many[Lane]) -> list[tuple
     return pairs if len(lanes) == 1 else sorted(pairs, key=lambda pair: pair[1].submitted)
 
 
-def _admits(lane: Lane, plan: StepPlan, now: float) -> bool:
+def _admits(lane: Lane, plan: StepPlan, now: float, orphans: bool) -> bool:
     """Whether a class lets anyone in: not in an iteration that had to preempt, nor while
     gathering."""
     oldest = lane.waiting.oldest()
-    if oldest is None or not lane.slot_for(oldest):
+    if oldest is None or oldest.orphan != orphans or not lane.slot_for(oldest):
         return False
     preempted = lane.preemptions - plan.portions[lane.limits.cls].preemptions_before
     return not preempted and not gathering(lane, now)
@@ -261,6 +276,8 @@ def _open_static_batch(lane: Lane, plan: StepPlan, now: float) -> None:
     if lane.waiting.clients and all(sequence.orphan for sequence in lane.running.values()):
         for orphan in list(lane.running.values()):
             lane.park(orphan)
-    group, plan.wake_at = static_batch(lane, now)
+    group, due = static_batch(lane, now)
+    if due is not None:
+        plan.wake_at = due if plan.wake_at is None else min(due, plan.wake_at)
     for sequence in group:
         lane.admit(sequence, now)

@@ -23,6 +23,10 @@ class Waiting:
     def clients(self) -> int:
         return len(self._clients)
 
+    @property
+    def orphans(self) -> int:
+        return len(self._orphans)
+
     def push(self, sequence: Sequence) -> None:
         self._line(sequence)[sequence.id] = sequence
         self._outstanding[sequence.id] = sequence.outstanding
