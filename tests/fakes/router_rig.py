@@ -185,7 +185,7 @@ async def rig(
             await runner.setup()
             await web.TCPSite(runner, "127.0.0.1", 0).start()
             host, port = runner.addresses[0][:2]
-            async with aiohttp.ClientSession() as client:
+            async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as client:
                 found = Rig(router, f"http://{host}:{port}", client, endpoints)
                 await until(lambda: _all_seen(found, workers))
                 try:

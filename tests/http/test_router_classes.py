@@ -51,7 +51,7 @@ async def test_an_unknown_class_is_400_with_the_allowed_list(tmp_path: Path) -> 
 
 async def test_an_api_key_clamps_the_class_and_keeps_others_out(tmp_path: Path) -> None:
     fast, bulk = both()
-    keys = (ApiKey(key="sk-fast"), ApiKey(key="sk-bulk", maxClass=LatencyClass.BATCH))  # type: ignore[call-arg]
+    keys = (ApiKey(key="sk-fast"), ApiKey(key="sk-bulk", maxClass=LatencyClass.BATCH))
     async with rig(tmp_path, fast, bulk, api_keys=keys) as router:
         wish = {"X_Splitpool_Class": "interactive"}
         assert await class_of(router, chat(), Authorization="Bearer sk-bulk", **wish) == "batch"
