@@ -7,7 +7,7 @@ from typing import Any
 
 from splitpool import pool_file, vram_table
 from splitpool_operator import inspect_model, refusals
-from splitpool_operator.inspect_model import InspectFailed
+from splitpool_operator.inspect_model import INSPECT, InspectFailed
 from splitpool_operator.plan import Plan
 from splitpool_operator.quota import QuotaTooSmall, Room
 from splitpool_operator.refusals import EXIT_DOES_NOT_FIT, EXIT_FAILED, EXIT_NO_MODEL
@@ -42,7 +42,7 @@ def _rooms(plan: Plan) -> tuple[dict[str, list[Room]], str, int]:
         source = plan.pool.spec.model.source
         return {}, f"model numbers are missing: {source} is not on this machine", 0
     try:
-        return refusals.rooms(plan), "", 0
+        return refusals.rooms(plan, INSPECT), "", 0
     except InspectFailed as error:
         code = EXIT_NO_MODEL if error.code == EXIT_NO_MODEL else EXIT_FAILED
         return {}, f"model numbers are missing: {error}", code

@@ -75,4 +75,7 @@ class Console:
             self._stream.write(text)
             self._stream.flush()
         except BrokenPipeError:
-            self._stream = open(os.devnull, "w")  # noqa: SIM115 - for the rest of the process
+            # The reader went away; what is served goes on, without a terminal.
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, self._stream.fileno())
+            os.close(nowhere)

@@ -54,7 +54,7 @@ def check_place(spec: Spec) -> None:
         )
 
 
-def rooms(plan: Plan, command: Sequence[str] = inspect_model.INSPECT) -> dict[str, list[Room]]:
+def rooms(plan: Plan, command: Sequence[str]) -> dict[str, list[Room]]:
     """The room of every class of each worker, by worker. Raises InspectFailed, QuotaTooSmall."""
     cards = {}
     result = {}
