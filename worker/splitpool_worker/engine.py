@@ -107,7 +107,8 @@ class Engine:
 
     def stop(self, timeout: float) -> None:
         """End the loop after the step in progress; what is still live finishes with ABORT."""
-        self._mailbox.post(self._stop)
+        self._stopping = True
+        self._mailbox.post(lambda: None)
         self._thread.join(timeout)
 
     def submit(self, request: Request) -> None:
@@ -186,9 +187,6 @@ class Engine:
         self._added.append(request.id)
         self._scheduler.add(request, submitted)
 
-    def _stop(self) -> None:
-        self._stopping = True
-
     def _step(self, plan: StepPlan, started: float) -> None:
         self._checked = False
         laps = _Laps(self._clock, started, {})
@@ -226,8 +224,8 @@ class Engine:
         if self._scheduler.idle and not self._checked:
             self._checked = True
             self._check()
-        wait = None if plan.wake_at is None else max(0.0, plan.wake_at - self._clock())
-        self._mailbox.wait(wait)
+        if not self._stopping:  # set before the post that ends the wait
+            self._mailbox.wait(_until(plan.wake_at, self._clock()))
 
     def _check(self) -> None:
         try:
@@ -254,6 +252,10 @@ class Engine:
                 write_line(self._step_log, stats)
         except Exception:
             log.exception("step %d could not be reported", stats.step)
+
+
+def _until(moment: float | None, now: float) -> float | None:
+    return None if moment is None else max(0.0, moment - now)
 
 
 def _words(error: Exception) -> str:

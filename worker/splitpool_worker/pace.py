@@ -1,25 +1,27 @@
-"""How many prefill tokens still fit into a step of a given length, from costs learned while
-running.
+"""How many prefill tokens still fit into a step, from costs learned while running.
 
 A step's seconds are modelled as base + decode * D + prefill * P + attend * A, where D and P count
-tokens and A sums, over all tokens, the context each attends to. The four costs follow the observed
-steps by recursive least squares with forgetting.
+tokens and A sums, over all tokens, the context each attends to. After each step every cost is
+scaled by a power of observed / predicted, the more the larger its part in the prediction (least
+mean squares in the logarithm): costs stay positive, a wrong prediction always gets better, and
+steps of different kinds tell the costs apart.
 """
 
 from dataclasses import dataclass
-from math import isinf
+from math import exp, isinf, log
 
-FORGET = 0.98
-"""Weight of the past per step: a change of pace is believed after some tens of steps."""
-OUTLIER = 4.0
-"""A step this many times slower than predicted counts as this slow: a stall is not a cost."""
+FIRST_GUESS = (5e-3, 5e-4, 5e-4, 2e-7)
+"""Only the proportions matter, the first step sets the scale; and that none is small, since a cost
+with a small part in the prediction is learned slowly."""
+RATE = 0.2
+"""Part of an error that one step corrects: five to ten steps are averaged."""
+OUTLIER = 2.0
+"""A step that took this many times longer, or shorter, than predicted counts as that far off: a
+single stall is not a cost."""
+LEAST = 1e-12
+"""Seconds: a cost that fell to nothing could never rise again."""
 TRUSTED_AFTER = 3
-"""Observations with prefill before predictions limit anything."""
-SCALE = (1.0, 16.0, 128.0, 65536.0)
-"""Typical size of each feature; keeps the regression's numbers near one."""
-START_VARIANCE = 100.0
-"""Of each cost before any step: knows nothing. Forgetting never goes back beyond it, else costs
-that steps do not exercise would come to follow the noise of a single one."""
+"""Steps with prefill before predictions limit anything."""
 
 
 @dataclass(slots=True)
@@ -34,19 +36,15 @@ class StepWork:
         self.prefills += count
         self.attended += count * start + count * (count + 1) // 2
 
-    def features(self) -> list[float]:
-        raw = (1.0, self.decodes, self.prefills, self.attended)
-        return [value / scale for value, scale in zip(raw, SCALE, strict=True)]
+    def features(self) -> tuple[float, ...]:
+        return (1.0, self.decodes, self.prefills, self.attended)
 
 
 class Pace:
     def __init__(self, max_step_s: float) -> None:
         self._max_step_s = max_step_s
-        self._costs = [0.0] * len(SCALE)
-        self._variance = [
-            [START_VARIANCE if row == column else 0.0 for column in range(len(SCALE))]
-            for row in range(len(SCALE))
-        ]
+        self._costs = list(FIRST_GUESS)
+        self._steps = 0
         self._prefills_seen = 0
 
     @property
@@ -70,32 +68,24 @@ class Pace:
         left = self._max_step_s - self.predict(work)
         if left <= 0.0:
             return 0
-        per_token = self._costs[2] / SCALE[2]
-        per_attended = self._costs[3] / SCALE[3]
+        _, _, per_token, per_attended = self._costs
         fits = wanted
         for _ in range(2):  # the mean context depends on the chunk itself: refine once
             cost = per_token + per_attended * (start + fits / 2)
-            fits = min(wanted, int(left / cost)) if cost > 0.0 else wanted
+            fits = min(wanted, int(left / cost))
         return fits
 
     def observe(self, work: StepWork, seconds: float) -> None:
         """Learn from a step that ran."""
-        predicted = self.predict(work)
-        if self.trusted and predicted > 0.0:
-            seconds = min(seconds, OUTLIER * predicted)
         self._prefills_seen += work.prefills > 0
-        self._learn(work.features(), seconds)
-
-    def _learn(self, x: list[float], seconds: float) -> None:
-        """One step of recursive least squares (Haykin, Adaptive Filter Theory), costs kept >= 0."""
-        variance = self._variance
-        carried = [sum(v * value for v, value in zip(row, x, strict=True)) for row in variance]
-        trace = sum(row[i] for i, row in enumerate(variance))
-        forget = FORGET if trace < START_VARIANCE * len(x) else 1.0
-        below = forget + sum(value * c for value, c in zip(x, carried, strict=True))
-        error = seconds - sum(cost * value for cost, value in zip(self._costs, x, strict=True))
-        for i, change in enumerate(carried):
-            self._costs[i] = max(0.0, self._costs[i] + error * change / below)
-            for j in range(i + 1):
-                shrunk = (variance[i][j] - change * carried[j] / below) / forget
-                variance[i][j] = variance[j][i] = shrunk
+        self._steps += 1
+        parts = [cost * x for cost, x in zip(self._costs, work.features(), strict=True)]
+        predicted = sum(parts)
+        ratio = max(seconds, 1e-9) / predicted
+        if self._steps == 1:
+            self._costs = [cost * ratio for cost in self._costs]
+            return
+        error = RATE * log(min(OUTLIER, max(1.0 / OUTLIER, ratio)))
+        weight = predicted / sum(part * part for part in parts)
+        for i, part in enumerate(parts):
+            self._costs[i] = max(LEAST, self._costs[i] * exp(error * part * weight))
