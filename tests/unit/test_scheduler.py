@@ -308,7 +308,7 @@ def test_a_step_predicted_to_be_too_long_gets_fewer_prefill_tokens_but_always_so
     )
     drive.add(request("a", prompt=900), request("b", prompt=900))
     drive.run(steps=12)
-    assert [plan.tokens for plan in drive.plans[4:]] == pytest.approx([90] * 8, abs=4)
+    assert [plan.tokens for plan in drive.plans[4:]] == pytest.approx([90] * 8, abs=20)
 
     drive.seconds = lambda plan: 1.0
     drive.run()

@@ -20,8 +20,9 @@ OUTLIER = 2.0
 single stall is not a cost."""
 LEAST = 1e-12
 """Seconds: a cost that fell to nothing could never rise again."""
-TRUSTED_AFTER = 3
-"""Steps with prefill before predictions limit anything."""
+EARLY = 5
+"""Steps that weigh more than later ones and may be as far off as they are: the first of all may
+have been slow for reasons of its own."""
 
 
 @dataclass(slots=True)
@@ -45,11 +46,6 @@ class Pace:
         self._max_step_s = max_step_s
         self._costs = list(FIRST_GUESS)
         self._steps = 0
-        self._prefills_seen = 0
-
-    @property
-    def trusted(self) -> bool:
-        return self._prefills_seen >= TRUSTED_AFTER
 
     def predict(self, work: StepWork) -> float:
         """Seconds that a step with this work is expected to take."""
@@ -63,7 +59,7 @@ class Pace:
         """
         if isinf(self._max_step_s):
             return wanted
-        if not self.trusted:
+        if not self._steps:
             return max(0, min(wanted, untrusted - work.prefills))
         left = self._max_step_s - self.predict(work)
         if left <= 0.0:
@@ -77,15 +73,16 @@ class Pace:
 
     def observe(self, work: StepWork, seconds: float) -> None:
         """Learn from a step that ran."""
-        self._prefills_seen += work.prefills > 0
         self._steps += 1
         parts = [cost * x for cost, x in zip(self._costs, work.features(), strict=True)]
         predicted = sum(parts)
-        ratio = max(seconds, 1e-9) / predicted
+        ratio = max(seconds, LEAST) / predicted
         if self._steps == 1:
-            self._costs = [cost * ratio for cost in self._costs]
+            self._costs = [max(LEAST, cost * ratio) for cost in self._costs]
             return
-        error = RATE * log(min(OUTLIER, max(1.0 / OUTLIER, ratio)))
+        if self._steps > EARLY:
+            ratio = min(OUTLIER, max(1.0 / OUTLIER, ratio))
+        error = max(RATE, 1.0 / self._steps) * log(ratio)
         weight = predicted / sum(part * part for part in parts)
         for i, part in enumerate(parts):
             self._costs[i] = max(LEAST, self._costs[i] * exp(error * part * weight))
