@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 
+from splitpool_operator.plan import Step
 from splitpool_operator.pool import Spec
 from splitpool_operator.quota import ModelCard
 
@@ -30,12 +31,13 @@ def is_local(spec: Spec) -> bool:
     return spec.model.source.startswith(LOCAL_SCHEMES)
 
 
-def inspect(spec: Spec, largest_step: int, command: Sequence[str] = INSPECT) -> ModelCard:
+def inspect(spec: Spec, step: Step, command: Sequence[str] = INSPECT) -> ModelCard:
     """The card of the pool's model for workers of so large a step. Raises InspectFailed."""
     arguments = ["--model", spec.model.source, "--dtype", spec.model.dtype]
     if spec.model.max_model_len is not None:
         arguments += ["--max-model-len", str(spec.model.max_model_len)]
-    arguments += ["--max-tokens", str(largest_step)]
+    arguments += ["--max-tokens", str(step.tokens), "--max-rows", str(step.rows)]
+    arguments += ["--ops", "cpu" if spec.accelerator.type == "cpu" else "reference"]
     try:
         done = subprocess.run(
             [*command, *arguments],

@@ -15,7 +15,12 @@ from splitpool_operator import host_memory, ports, refusals
 from splitpool_operator.console import Console
 from splitpool_operator.options import Options
 from splitpool_operator.plan import Plan
-from splitpool_operator.refusals import EXIT_DOES_NOT_FIT, EXIT_PORT_TAKEN, Refused
+from splitpool_operator.refusals import (
+    EXIT_BAD_FILE,
+    EXIT_DOES_NOT_FIT,
+    EXIT_PORT_TAKEN,
+    Refused,
+)
 from splitpool_operator.running import Running
 
 
@@ -33,6 +38,10 @@ def check(plans: list[Plan], options: Options) -> None:
     """Raises Refused for everything that can be known before a process is started."""
     for plan in plans:
         refusals.check_place(plan.pool.spec)
+    names = [plan.pool.metadata.name for plan in plans]
+    if len(set(names)) < len(names):
+        text = "two pools of one name in different namespaces; on one machine rename one of them"
+        raise Refused(EXIT_BAD_FILE, f"metadata.name: {text}")
     if not any(plan.workers for plan in plans):
         raise Refused(EXIT_DOES_NOT_FIT, "every class has replicas: 0; there is nothing to run")
     if options.log_dir is not None:

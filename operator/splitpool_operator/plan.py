@@ -16,6 +16,14 @@ _SPIN_COUNT = "2000"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """The largest iteration of a worker: its tokens, and how many of its rows are sampled."""
+
+    tokens: int
+    rows: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerPlan:
     """One worker process."""
 
@@ -24,7 +32,7 @@ class WorkerPlan:
     gpu: int | None
     quotas: Mapping[ClassName, int]
     host_memory: int
-    largest_step: int
+    largest_step: Step
     argv: tuple[str, ...]
     env: Mapping[str, str]
     drain_seconds: int
@@ -94,7 +102,10 @@ def _worker(
         gpu=None if on_cpu else gpu,
         quotas=MappingProxyType({each: class_spec(spec, each).vram for each in classes}),
         host_memory=max(part.host_memory for part in parts),
-        largest_step=sum(defaults.token_budget(spec, each) for each in classes),
+        largest_step=Step(
+            tokens=sum(defaults.token_budget(spec, each) for each in classes),
+            rows=sum(part.max_batch for part in parts),
+        ),
         argv=(*_common(pool, name, threads, drain, classes[0]), *_class_flags(spec, classes)),
         env=MappingProxyType(_env(spec, threads, gpu)),
         drain_seconds=drain,

@@ -25,7 +25,7 @@ class Timing:
     steady_poll: float = 1.0
     answer_within: float = 5.0
     hung_after: float = 30.0
-    attempts_at_start: int = 5
+    attempts_at_start: int = 3
     backoff: Backoff = field(default_factory=Backoff)
 
 

@@ -27,6 +27,8 @@ def main() -> None:
     parser.add_argument("--dtype", required=True)
     parser.add_argument("--max-model-len", type=int)
     parser.add_argument("--max-tokens", type=int, required=True)
+    parser.add_argument("--max-rows", type=int, required=True)
+    parser.add_argument("--ops", required=True)
     options = parser.parse_args()
     behaviour = json.loads(Path(os.environ["FAKE_SCRIPT"]).read_text()).get("inspect", {})
     if "exit" in behaviour:

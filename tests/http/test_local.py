@@ -392,6 +392,13 @@ async def test_a_pool_without_workers_is_refused(up: Up) -> None:
     assert "nothing to run" in str(refusal(up.options, none))
 
 
+async def test_two_pools_of_one_name_are_refused_though_a_cluster_would_take_them(up: Up) -> None:
+    other = {"metadata.namespace": "other", "spec.model.name": "other"}
+    made = [plan(pool(CPU, changes), cores=2) for changes in ({}, other)]
+    with pytest.raises(Refused, match="rename one of them"):
+        local.check(made, up.options)
+
+
 async def test_a_model_that_is_elsewhere_is_refused(up: Up) -> None:
     refused = refusal(up.options, {"spec.model.source": "pvc://models/x"})
     assert refused.code == 4

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from splitpool_operator.plan import Plan, plan, shares
+from splitpool_operator.plan import Plan, Step, plan, shares
 from splitpool_operator.problems import PoolFileError
 from splitpool_operator.quota import DoesNotFit
 from splitpool_operator.reading import read_file
@@ -65,7 +65,7 @@ def test_a_shared_worker_serves_both_classes_with_both_quotas() -> None:
     assert worker.classes == ("interactive", "batch")
     assert dict(worker.quotas) == {"interactive": 1024**3, "batch": 2 * 1024**3}
     assert worker.vram == 3 * 1024**3
-    assert worker.largest_step == 256 + 512
+    assert worker.largest_step == Step(tokens=256 + 512, rows=8 + 64)
     assert worker.drain_seconds == 200
     assert worker.argv.count("--class") == 2
 
