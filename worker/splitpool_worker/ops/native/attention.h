@@ -62,9 +62,10 @@ template <class T, long N>
 void vector_scores(Rows<T>& rows, const Paged& at, long row, long tile) {
   f32x16 acc[N] = {};
   const T* query = rows.query + row * at.head_dim;
-  for (long i = 0; i < at.head_dim; i += PAIR<T>)
-    for (long n = 0; n < N; ++n)
-      acc[n] = dot(acc[n], query + n * at.head_dim + i, rows.keys[tile] + i * at.block_size);
+  for (long i = 0; i < at.head_dim; i += PAIR<T>) {
+    const auto keys = group(rows.keys[tile] + i * at.block_size);
+    for (long n = 0; n < N; ++n) acc[n] = dot(acc[n], spread(query + n * at.head_dim + i), keys);
+  }
   for (long n = 0; n < N; ++n) store16(rows.scores + (row + n) * KEYS + tile * LANES, acc[n]);
 }
 
@@ -74,18 +75,20 @@ void vector_sums(Rows<T>& rows, const Paged& at, long row, long column, long til
   float* sums = rows.sums + row * at.head_dim + column;
   for (long n = 0; n < N; ++n) acc[n] = load16(sums + n * at.head_dim);
   for (long tile = 0; tile < tiles; ++tile)
-    for (long key = 0; key < LANES; key += PAIR<T>)
-      for (long n = 0; n < N; ++n)
-        acc[n] = dot(acc[n], rows.weights + (row + n) * KEYS + tile * LANES + key,
-                     rows.values[tile] + key * at.head_dim + column * PAIR<T>);
+    for (long key = 0; key < LANES; key += PAIR<T>) {
+      const auto values = group(rows.values[tile] + key * at.head_dim + column * PAIR<T>);
+      const T* weights = rows.weights + row * KEYS + tile * LANES + key;
+      for (long n = 0; n < N; ++n) acc[n] = dot(acc[n], spread(weights + n * KEYS), values);
+    }
   for (long n = 0; n < N; ++n) store16(sums + n * at.head_dim, acc[n]);
 }
 
-// Calls f with the number of rows as a constant: 4 at a time, then what is left.
+// Calls f with the number of rows as a constant: 8 at a time, then what is left.
 template <class F>
 void by_rows(long count, F f) {
   long row = 0;
-  for (; row + 4 <= count; row += 4) f(std::integral_constant<long, 4>{}, row);
+  for (; row + 8 <= count; row += 8) f(std::integral_constant<long, 8>{}, row);
+  if (row + 4 <= count) f(std::integral_constant<long, 4>{}, row), row += 4;
   if (count - row == 3) f(std::integral_constant<long, 3>{}, row);
   if (count - row == 2) f(std::integral_constant<long, 2>{}, row);
   if (count - row == 1) f(std::integral_constant<long, 1>{}, row);
@@ -125,6 +128,7 @@ struct TileKernel {
 
   static void scores(Rows<bf16>& rows, const Paged& at, long tiles) {
     const bool both = rows.count > LANES;
+    settle();
     const long key_stride = at.block_size * 4, query_stride = at.head_dim * 2;
     for (long tile = 0; tile < tiles; ++tile) {
       fetch(rows, at, tile, tiles);
@@ -145,6 +149,7 @@ struct TileKernel {
 
   static void sums(Rows<bf16>& rows, const Paged& at, long tiles) {
     const bool both = rows.count > LANES;
+    settle();
     const long sum_stride = at.head_dim * 4;
     float* lower = rows.sums + LANES * at.head_dim;
     for (long column = 0; column < at.head_dim; column += LANES) {

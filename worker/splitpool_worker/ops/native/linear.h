@@ -4,6 +4,7 @@
 #pragma once
 
 #include <algorithm>
+#include <type_traits>
 
 #include "tiles.h"
 #include "vector.h"
@@ -40,7 +41,7 @@ struct Product {
 
   // Sixteen results, rounded to the model's type whatever the type of y.
   void store(long token, long index, f32x16 values) const {
-    values = rounded_to<T>(values);
+    if constexpr (!std::is_same_v<T, Y>) values = rounded_to<T>(values);
     long width = std::min(LANES, rows - index * LANES);
     Y* to = y + token * rows + index * LANES;
     if (width == LANES) return store16(to, values);
@@ -62,10 +63,14 @@ void vector_block(const Product<T, Y>& p, long token, long panel) {
   f32x16 acc[TOKENS][PANELS] = {};
   const T* x = p.x + token * p.columns;
   const T* w = p.panel(panel);
-  for (long k = 0; k < p.columns; k += PAIR<T>)
-    for (long j = 0; j < PANELS; ++j)
-      for (long i = 0; i < TOKENS; ++i)
-        acc[i][j] = dot(acc[i][j], x + i * p.columns + k, w + (j * p.columns + k) * LANES);
+  for (long k = 0; k < p.columns; k += PAIR<T>) {
+    decltype(group(w)) weights[PANELS];
+    for (long j = 0; j < PANELS; ++j) weights[j] = group(w + (j * p.columns + k) * LANES);
+    for (long i = 0; i < TOKENS; ++i) {
+      const auto pair = spread(x + i * p.columns + k);
+      for (long j = 0; j < PANELS; ++j) acc[i][j] = dot(acc[i][j], pair, weights[j]);
+    }
+  }
   for (long i = 0; i < TOKENS; ++i)
     for (long j = 0; j < PANELS; ++j) p.store(token + i, panel + j, acc[i][j]);
 }
@@ -91,10 +96,11 @@ void vector_product(const Product<T, Y>& p, long first, long last) {
 #if defined(SPLITPOOL_TILES)
 
 // Tiles: 0-3 sums of two blocks of tokens by two panels, 4-5 tokens, 6-7 panels.
-inline void shape_product(long upper, long lower) {
+inline void shape_product(long tokens) {
+  const long upper = std::min(tokens, LANES);
   TileShapes shapes;
   for (int tile : {0, 1, 4}) shapes.set(tile, upper, 64);
-  for (int tile : {2, 3, 5}) shapes.set(tile, lower, 64);
+  for (int tile : {2, 3, 5}) shapes.set(tile, tokens - upper, 64);
   for (int tile : {6, 7}) shapes.set(tile, LANES, 64);
   shapes.use();
 }
@@ -107,6 +113,7 @@ void tile_block(const Product<bf16, Y>& p, long token, long tokens, long panel, 
   const bf16* right = p.panel(panel + panels - 1);
   const long stride = p.columns * 2;
   const bool both = tokens > LANES;
+  settle();
   _tile_zero(0);
   _tile_zero(1);
   if (both) {
@@ -136,16 +143,20 @@ void tile_block(const Product<bf16, Y>& p, long token, long tokens, long panel, 
       p.store(token + i, panel + j, load16(sums[i / LANES * 2 + j][i % LANES]));
 }
 
+// Panels that stay in the second cache while all tokens pass over them.
+constexpr long GROUP_BYTES = 512 << 10;
+
 template <class Y>
 void tile_product(const Product<bf16, Y>& p, long first, long last) {
-  const long whole = p.tokens / 32 * 32, rest = p.tokens - whole;
-  if (whole) shape_product(LANES, LANES);
-  for (long panel = first; whole && panel < last; panel += 2)
-    for (long token = 0; token < whole; token += 32)
-      tile_block(p, token, 32, panel, std::min(2L, last - panel));
-  if (rest) shape_product(std::min(rest, LANES), std::max(0L, rest - LANES));
-  for (long panel = first; rest && panel < last; panel += 2)
-    tile_block(p, whole, rest, panel, std::min(2L, last - panel));
+  const long step = std::max(1L, GROUP_BYTES / (p.columns * LANES * 4)) * 2;
+  long shaped = 0;
+  for (long group = first; group < last; group += step)
+    for (long token = 0; token < p.tokens; token += 32) {
+      const long tokens = std::min(32L, p.tokens - token);
+      if (tokens != shaped) shape_product(shaped = tokens);
+      for (long panel = group; panel < std::min(group + step, last); panel += 2)
+        tile_block(p, token, tokens, panel, std::min(2L, last - panel));
+    }
   _tile_release();
 }
 

@@ -17,6 +17,9 @@ inline bool tiles_permitted() {
   return permitted;
 }
 
+// GCC's tile intrinsics do not say which memory they read. This makes earlier stores happen first.
+inline void settle() { asm volatile("" ::: "memory"); }
+
 // Operand of ldtilecfg, palette 1.
 struct alignas(64) TileShapes {
   uint8_t palette = 1;
@@ -29,7 +32,10 @@ struct alignas(64) TileShapes {
     rows[tile] = static_cast<uint8_t>(tile_rows);
     row_bytes[tile] = static_cast<uint16_t>(tile_rows ? bytes : 0);
   }
-  void use() const { _tile_loadconfig(this); }
+  void use() const {
+    settle();
+    _tile_loadconfig(this);
+  }
 };
 
 }  // namespace splitpool

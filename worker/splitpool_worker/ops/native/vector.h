@@ -38,12 +38,6 @@ inline V load(const P* from) {
 
 inline f32x16 broadcast(float x) { return f32x16{} + x; }
 
-inline float widen(float x) { return x; }
-inline float widen(bf16 x) {
-  uint32_t bits = static_cast<uint32_t>(x.bits) << 16;
-  return load<float>(&bits);
-}
-
 inline f32x16 load16(const float* from) { return load<f32x16>(from); }
 inline f32x16 load16(const bf16* from) {
   return (f32x16)(__builtin_convertvector(load<u16x16>(from), u32x16) << 16);
@@ -76,16 +70,21 @@ inline f32x16 rounded_to<bf16>(f32x16 x) {
   return (f32x16)(__builtin_convertvector(to_bf16(x), u32x16) << 16);
 }
 
-// acc[lane] += sum over a pair of a[p] * b[lane][p]
-inline f32x16 dot(f32x16 acc, const float* a, const float* b) { return acc + load16(b) * *a; }
-inline f32x16 dot(f32x16 acc, const bf16* a, const bf16* b) {
+// acc[lane] += sum over p of a[p] * b[lane][p], where `spread` repeats the pair a in every lane and
+// `group` loads the sixteen pairs of b.
+inline f32x16 spread(const float* a) { return broadcast(*a); }
+inline u32x16 spread(const bf16* a) { return u32x16{} + load<uint32_t>(a); }
+inline f32x16 group(const float* b) { return load16(b); }
+inline u32x16 group(const bf16* b) { return load<u32x16>(b); }
+
+inline f32x16 dot(f32x16 acc, f32x16 a, f32x16 b) { return acc + a * b; }
+inline f32x16 dot(f32x16 acc, u32x16 a, u32x16 b) {
 #if defined(__AVX512BF16__)
-  __m512i pair = _mm512_set1_epi32(load<int32_t>(a));
-  return (f32x16)_mm512_dpbf16_ps((__m512)acc, (__m512bh)pair, (__m512bh)load<__m512i>(b));
+  return (f32x16)_mm512_dpbf16_ps((__m512)acc, (__m512bh)a, (__m512bh)b);
 #else
-  u32x16 both = load<u32x16>(b);
-  acc += (f32x16)(both << 16) * widen(a[0]);
-  return acc + (f32x16)(both & 0xffff0000u) * widen(a[1]);
+  const u32x16 odd = u32x16{} + 0xffff0000u;
+  acc += (f32x16)(a << 16) * (f32x16)(b << 16);
+  return acc + (f32x16)(a & odd) * (f32x16)(b & odd);
 #endif
 }
 
