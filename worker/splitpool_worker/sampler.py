@@ -17,6 +17,7 @@ COLDEST = 1e-4
 """Temperatures below this are argmax: dividing by them would only overflow."""
 
 
+@torch.inference_mode()
 def draw(logits: torch.Tensor, sequences: Many[Sequence]) -> list[Drawn | None]:
     """The next token of each sequence from its row of float32 logits [R, V], which may be changed;
     None for a row that holds no finite maximum (a model that broke down for this sequence)."""
