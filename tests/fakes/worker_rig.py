@@ -2,17 +2,20 @@
 
 import json
 import socket
+import threading
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import aiohttp
+import torch
 
 from fakes.event_source import Event, Parser
 from fakes.fake_runner import FakeRunner, continuation
 from fakes.toy_text import LETTERS, letters
 from splitpool_worker import config
+from splitpool_worker.batch import Batch
 from splitpool_worker.metrics import ClassMemory
 from splitpool_worker.service import Intervals, Service
 from splitpool_worker.serving import Model, listening, running
@@ -38,7 +41,7 @@ class Rig:
         async with self.http.post(self.url + path, json=body, headers=headers) as response:
             return response.status, await response.json()
 
-    async def complete(self, prompt: str = "story", **fields: Any) -> dict[str, Any]:
+    async def complete(self, prompt: Any = "story", **fields: Any) -> dict[str, Any]:
         """A whole completion, always the same for the same prompt."""
         status, answer = await self.post(FIXED | {"prompt": prompt} | fields)
         assert status == 200, answer
@@ -91,9 +94,11 @@ async def worker(
     classes: tuple[str, ...] = ("interactive",),
     runner: FakeRunner | None = None,
     intervals: Intervals | None = None,
+    send_buffer: int | None = None,
 ) -> AsyncIterator[Rig]:
     """A worker of the given flags; every class has half of the blocks or all of them."""
-    runner = runner or FakeRunner(num_blocks=256)
+    torch.set_num_threads(1)  # for such small tensors a second one only waits for a core
+    runner = runner or FakeRunner(num_blocks=1024)
     per_class = [item for cls in classes for item in ("--class", cls, "--vram-bytes", "1Gi")]
     base = ["--model-name", "toy", "--model", "file:///toy", "--block-size", "4"]
     parsed = config.parse([*base, *per_class, *flags], env or {})
@@ -114,6 +119,8 @@ async def worker(
     )
     quick = intervals or Intervals(sweep=0.01, closing=1.0)
     bound = socket.create_server(("127.0.0.1", 0))
+    if send_buffer is not None:
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, send_buffer)
     async with (
         running(parsed, model, intervals=quick) as service,
         listening(service, bound),
@@ -121,8 +128,19 @@ async def worker(
     ):
         url = f"http://127.0.0.1:{bound.getsockname()[1]}"
         yield Rig(url=url, service=service, runner=runner, http=http)
-        if runner.gate is not None:
-            runner.gate.set()
+
+
+def hold_after(runner: FakeRunner, steps: int) -> threading.Event:
+    """Let the model do so many more steps; the next one stays open until the event is set."""
+    opened = threading.Event()
+    last = len(runner.steps) + steps
+
+    def wait(batch: Batch) -> None:
+        if len(runner.steps) > last and not opened.wait(60):
+            raise TimeoutError("nobody opened the step")
+
+    runner.before_step = wait
+    return opened
 
 
 def expected(prompt: str, count: int) -> str:
@@ -131,16 +149,23 @@ def expected(prompt: str, count: int) -> str:
     return "".join(LETTERS[token] if token < 96 else "" for token in continuation(ids, count))
 
 
+async def each(response: aiohttp.ClientResponse) -> AsyncIterator[Event]:
+    """Events as they come."""
+    parser = Parser()
+    async for chunk in response.content.iter_any():
+        for event in parser.feed(chunk):
+            yield event
+
+
 async def events(response: aiohttp.ClientResponse, limit: int | None = None) -> list[Event]:
     """Events until the end, or the first `limit`; what came with them is lost, as in a cut."""
-    parser = Parser()
     found: list[Event] = []
     if limit == 0:
         return found
-    async for chunk in response.content.iter_any():
-        found.extend(parser.feed(chunk))
-        if limit is not None and len(found) >= limit:
-            return found[:limit]
+    async for event in each(response):
+        found.append(event)
+        if len(found) == limit:
+            break
     return found
 
 

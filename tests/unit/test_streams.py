@@ -5,6 +5,7 @@ import pytest
 from splitpool_worker.errors import ApiError
 from splitpool_worker.streams import (
     EVENT_OVERHEAD_BYTES,
+    MAX_UNREAD_BYTES,
     Duplicate,
     Event,
     NothingLeft,
@@ -167,11 +168,23 @@ def test_a_ring_never_holds_more_bytes_than_its_limit() -> None:
         assert stream.ring.bytes <= limit
 
 
-def test_a_reader_that_is_too_slow_for_the_ring_learns_it() -> None:
-    stream = opened(registry(ring_bytes=2 * (EVENT_OVERHEAD_BYTES + 1)))
+def test_a_small_ring_takes_nothing_from_a_reader_that_is_a_little_behind() -> None:
+    limit = 2 * (EVENT_OVERHEAD_BYTES + 2)
+    stream = opened(registry(ring_bytes=limit))
     reader = attach(stream)
-    fill(stream, 3)
+    fill(stream, 50)
 
+    assert len(taken(reader)) == 50
+    assert stream.ring.bytes <= limit
+
+
+def test_a_reader_that_is_far_too_slow_learns_it() -> None:
+    stream = opened(registry(ring_bytes=4096))
+    reader = attach(stream)
+    for _ in range(17):
+        stream.append(Event(data=bytes(64 * 1024)))
+
+    assert stream.ring.bytes <= MAX_UNREAD_BYTES
     assert stream.overrun
     with pytest.raises(StreamGone):
         reader.take()

@@ -7,6 +7,8 @@ import sys
 from contextlib import ExitStack
 from typing import TextIO
 
+from prometheus_client import disable_created_metrics
+
 from splitpool_worker.config import WorkerConfig
 from splitpool_worker.exits import BAD_ARGUMENTS, Refused, refusing
 from splitpool_worker.loading import load
@@ -30,6 +32,7 @@ def launch(config: WorkerConfig) -> int:
         step_log = stack.enter_context(_open(config.step_log)) if config.step_log else None
         log.info("loading %s", config.model)
         model = _load(config)
+        disable_created_metrics()  # a second series for each one, which nobody reads
         with asyncio.Runner(loop_factory=_new_loop) as runner:
             return runner.run(_serve(config, model, bound, step_log))
 

@@ -12,6 +12,8 @@ from typing import Protocol
 from splitpool_worker.errors import ApiError
 
 EVENT_OVERHEAD_BYTES = 256
+# A reader may be behind by so much, be the ring ever so small.
+MAX_UNREAD_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +56,10 @@ class Duplicate(Exception):
 
 
 class Ring:
-    """The newest events of one stream, at most `limit` bytes of them (and never fewer than one)."""
+    """The newest events of one stream: at most `limit` bytes of them, and never fewer than one.
+
+    What the reader has not had yet may exceed that, up to MAX_UNREAD_BYTES.
+    """
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -73,16 +78,27 @@ class Ring:
         """Tokens of the answer up to the newest event."""
         return self._events[-1].tokens if self._events else self._tokens_before
 
-    def append(self, event: Event) -> None:
-        """Add an event; the oldest fall out where there is no room."""
+    def append(self, event: Event, read: int | None = None) -> None:
+        """Add an event. `read` is how many the reader has had; None: there is no reader."""
         self._events.append(event)
         self.bytes += event.size
+        self.trim(read)
+
+    def trim(self, read: int | None = None) -> None:
+        """Let the oldest events fall out where there is no room."""
         while self.bytes > self._limit and len(self._events) > 1:
+            unread = read is not None and self.start >= read
+            if unread and self.bytes <= MAX_UNREAD_BYTES:
+                return
             self.drop_oldest()
 
     def clear(self) -> None:
         """Forget all events."""
-        while self._events:
+        self.forget(self.end)
+
+    def forget(self, seq: int) -> None:
+        """Forget the events before number `seq`."""
+        while self._events and self.start < seq:
             self.drop_oldest()
 
     def drop_oldest(self) -> None:
@@ -144,7 +160,7 @@ class Stream:
 
     def append(self, event: Event) -> None:
         """Add an event and tell the reader."""
-        self.ring.append(event)
+        self.ring.append(event, None if self.reader is None else self.reader.position.seq)
         self._wake()
 
     def end(self, now: float, failed: bytes | None = None) -> None:
@@ -174,6 +190,7 @@ class Stream:
         if self.reader is not reader:
             return False
         self.reader, self.detached_at = None, now
+        self.ring.trim()
         if self.deleted:
             self.ring.clear()
         self._tell(orphan=True)
@@ -232,9 +249,10 @@ class Reader:
         cut = position.tokens and event.rest is not None
         data = event.rest(position.tokens) if cut and event.rest else event.data
         self.position = Position(seq=position.seq + 1)
-        if not self.stream.resumable:
-            while ring.start < self.position.seq and ring.end > ring.start:
-                ring.drop_oldest()
+        if self.stream.resumable:
+            ring.trim(self.position.seq)
+        else:
+            ring.forget(self.position.seq)
         return event, data
 
     @property
