@@ -1,6 +1,7 @@
 """What does the terminal show: prefixed log lines, notices, and one live status line on a TTY?"""
 
 import os
+import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -34,6 +35,7 @@ class Console:
 
     def status(self, text: str) -> None:
         """Replace the live line; empty takes it away. Does nothing off a TTY."""
+        text = text[: shutil.get_terminal_size().columns - 1]  # a wrapped line cannot be cleared
         if self.live and text != self._status:
             self._status = text
             self._write(_CLEAR_LINE + text)

@@ -58,7 +58,7 @@ class Progress:
             return
         frame = _FRAMES[int(self._seconds() * 10) % len(_FRAMES)]
         waiting = "  ".join(f"{n} {p}" for n, p in self._phases.items() if p is not Phase.READY)
-        self._console.status(f"{frame} {self._seconds():.0f} s  {waiting}"[:110])
+        self._console.status(f"{frame} {self._seconds():.0f} s  {waiting}")
 
     def _seconds(self) -> float:
         return self._clock() - self._began
