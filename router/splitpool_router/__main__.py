@@ -40,7 +40,7 @@ async def serve(config: Config) -> int:
             router.app(),
             handler_cancellation=True,
             access_log=log if config.access_log else None,
-            access_log_format='%t "%m %U" %s %bB %Tfs %{X-Splitpool-Class}o %{X-Request-Id}o',
+            access_log_format='"%r" %s %bB %Tfs %{X-Splitpool-Class}o %{X-Request-Id}o',
             keepalive_timeout=_KEEPALIVE,
             shutdown_timeout=1.0,
         )

@@ -60,7 +60,7 @@ class Parts:
 async def running(config: Config, discovery: Discovery) -> AsyncIterator["Router"]:
     """A router whose fleet follows `discovery` until the block is left."""
     fleet = Fleet()
-    async with session(config.connect_limit) as client:
+    async with session() as client:
         watchdog = Watchdog(period=config.sweep_period, clock=fleet.clock)
         parts = Parts(
             config=config,
@@ -72,10 +72,12 @@ async def running(config: Config, discovery: Discovery) -> AsyncIterator["Router
             watchdog=watchdog,
             prober=Prober(fleet, client),
             yielding=Yielding(fleet, client, token=config.internal_token),
-            live=LiveRequests(fleet.clock),
+            live=LiveRequests(fleet.clock, runs=fleet.runs),
         )
         duties = (watchdog.run(), parts.yielding.run(), _follow(parts, discovery))
         tasks = [asyncio.create_task(duty) for duty in duties]
+        for task in tasks:
+            task.add_done_callback(_complain)
         try:
             yield Router(parts)
         finally:
@@ -83,6 +85,12 @@ async def running(config: Config, discovery: Discovery) -> AsyncIterator["Router
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
             await parts.prober.stop()
+
+
+def _complain(duty: asyncio.Task[None]) -> None:
+    """A duty never ends by itself: without it the router would work from stale knowledge."""
+    if not duty.cancelled():
+        log.critical("a duty of the router ended", exc_info=duty.exception())
 
 
 async def _follow(parts: Parts, discovery: Discovery) -> None:
@@ -224,9 +232,7 @@ class Router:
         )
         limits = self._parts.config.limits[LatencyClass.INTERACTIVE]
         try:
-            answer = await self._parts.proxy.send(
-                self._any_worker(pool), outgoing, head_limit=limits.stream_head
-            )
+            answer = await self._parts.proxy.send(self._any_worker(pool), outgoing, limits=limits)
         except AttemptFailed as failed:
             raise refusal(failed) from failed
         relayed = await self._parts.relay.pass_on(

@@ -156,7 +156,7 @@ class Completions:
         cls, permit = await self._permit(order, stack)
         trip.queue = clock() - waiting
         if cls is not order.cls:
-            trip.routed(order.pool, cls, order.ask, 0)
+            trip.spilled(cls)
         self._press_on_one(pressing, permit, order)
         return await self._call(request, order, cls, permit, trip, live, pressing)
 
@@ -204,7 +204,8 @@ class Completions:
             permit,
             self._outgoing(request, order, cls),
             trip,
-            head_limit=limits.stream_head if order.ask.stream else limits.whole_head,
+            limits=limits,
+            stream=order.ask.stream,
         )
         live.at(permit.worker, answer.headers.get(h.STREAM_ID))
         if answer.status == 401:

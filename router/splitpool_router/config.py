@@ -20,14 +20,19 @@ class BadConfig(ValueError):
 class Limits:
     """How long a class may hear nothing from a worker. There is no limit on the whole."""
 
+    connect: float
     stream_head: float  # a stream's head comes before its tokens
     whole_head: float  # without streaming the head comes after the last token
     idle: float  # a stream pings at least every 15 s
 
+    def head(self, *, stream: bool) -> float:
+        """The limit on the head of an answer."""
+        return self.stream_head if stream else self.whole_head
+
 
 DEFAULT_LIMITS: Mapping[LatencyClass, Limits] = {
-    LatencyClass.INTERACTIVE: Limits(stream_head=60, whole_head=600, idle=60),
-    LatencyClass.BATCH: Limits(stream_head=600, whole_head=3600, idle=120),
+    LatencyClass.INTERACTIVE: Limits(connect=2, stream_head=60, whole_head=600, idle=60),
+    LatencyClass.BATCH: Limits(connect=5, stream_head=600, whole_head=3600, idle=120),
 }
 
 
@@ -43,7 +48,6 @@ class Config:
     internal_token: str | None = None
     caller_key: bytes
     limits: Mapping[LatencyClass, Limits]
-    connect_limit: float = 2.0
     # How long a client may leave what was written to it unread.
     stall_limit: float = 60.0
     sweep_period: float = 1.0

@@ -70,6 +70,10 @@ class Fleet:
         """The workers of a pool, of any class."""
         return (w for w in self.workers.values() if w.endpoint.pool_key == pool)
 
+    def runs(self, worker: Worker) -> bool:
+        """Whether this incarnation of a worker still answers."""
+        return worker.reachable and self.workers.get(_key(worker.endpoint)) is worker
+
     def pump(self) -> None:
         """Lets in who may enter now."""
         for queue in self.queues.values():

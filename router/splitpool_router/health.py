@@ -33,7 +33,8 @@ class Prober:
             self._tasks.pop(key).cancel()
         for key, worker in self._fleet.workers.items():
             if key not in self._tasks:
-                self._tasks[key] = asyncio.create_task(self._probe_for_ever(worker))
+                self._tasks[key] = task = asyncio.create_task(self._probe_for_ever(worker))
+                task.add_done_callback(_complain)
 
     async def stop(self) -> None:
         """Ends all probing."""
@@ -69,6 +70,11 @@ class Prober:
                 return Report.model_validate_json(await response.read())
             except ValidationError as error:
                 raise ValueError(f"worker {worker.name}: /ready is not understood") from error
+
+
+def _complain(probe: asyncio.Task[None]) -> None:
+    if not probe.cancelled():
+        log.critical("the probe of a worker ended", exc_info=probe.exception())
 
 
 def _accept(worker: Worker, report: Report) -> None:

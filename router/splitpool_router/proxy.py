@@ -10,6 +10,7 @@ from yarl import URL
 
 from splitpool_router.admission import Permit
 from splitpool_router.breaker import Verdict, verdict
+from splitpool_router.config import Limits
 from splitpool_router.errors import WorkerTimeout, WorkerUnreachable
 from splitpool_router.retry import Failure, may_retry, refuses
 from splitpool_router.trip import Trip, clock
@@ -39,11 +40,11 @@ class AttemptFailed(Exception):
         self.worker = worker
 
 
-def session(connect_limit: float) -> aiohttp.ClientSession:
+def session() -> aiohttp.ClientSession:
     """The client side: no cookies, no decompression, no limit on the whole or on connections."""
     return aiohttp.ClientSession(
         connector=aiohttp.TCPConnector(limit=0, limit_per_host=0, keepalive_timeout=_KEEPALIVE),
-        timeout=aiohttp.ClientTimeout(total=None, sock_connect=connect_limit, sock_read=None),
+        timeout=aiohttp.ClientTimeout(total=None, sock_connect=None, sock_read=None),
         cookie_jar=aiohttp.DummyCookieJar(),
         auto_decompress=False,
         skip_auto_headers=("User-Agent", "Content-Type"),
@@ -57,18 +58,19 @@ class Proxy:
         self._client = client
 
     async def send(
-        self, worker: Worker, outgoing: Outgoing, *, head_limit: float
+        self, worker: Worker, outgoing: Outgoing, *, limits: Limits, stream: bool = True
     ) -> aiohttp.ClientResponse:
         """The head of the worker's answer; raises AttemptFailed."""
         url = URL(worker.endpoint.url + outgoing.path, encoded=True)
         try:
-            async with asyncio.timeout(head_limit):
+            async with asyncio.timeout(limits.head(stream=stream)):
                 return await self._client.request(
                     outgoing.method,
                     url,
                     headers=outgoing.headers,
                     data=_payload(outgoing.body),
                     allow_redirects=False,
+                    timeout=aiohttp.ClientTimeout(total=None, sock_connect=limits.connect),
                 )
         except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
             raise AttemptFailed(Failure.NOT_SENT, worker) from error
@@ -78,14 +80,14 @@ class Proxy:
             raise AttemptFailed(Failure.BROKEN, worker) from error
 
     async def call(
-        self, permit: Permit, outgoing: Outgoing, trip: Trip, *, head_limit: float
+        self, permit: Permit, outgoing: Outgoing, trip: Trip, *, limits: Limits, stream: bool
     ) -> aiohttp.ClientResponse:
         """The answer of the permit's worker, or of one other where the first took no work."""
         attempt = 1
         while True:
             trip.called = clock()
             try:
-                answer = await self.send(permit.worker, outgoing, head_limit=head_limit)
+                answer = await self.send(permit.worker, outgoing, limits=limits, stream=stream)
             except AttemptFailed as failed:
                 trip.retry += clock() - trip.called
                 permit.report(Verdict.BAD)

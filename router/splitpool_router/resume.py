@@ -113,7 +113,6 @@ class Resume:
         if silent is not None:
             raise refusal(silent)
         if found is not None:
-            self._live.forget(found[0])
             raise StreamLost("the request's worker is gone: send the request again")
         raise StreamNotFound("no worker knows a stream of this id of yours")
 
@@ -135,7 +134,7 @@ class Resume:
             path=request.rel_url.raw_path_qs,
             headers=h.upstream(request.headers, forward=("Last-Event-ID",), ours=ours),
         )
-        return await self._proxy.send(worker, outgoing, head_limit=self._limits.stream_head)
+        return await self._proxy.send(worker, outgoing, limits=self._limits)
 
     def _window(self, live: Live) -> float:
         pool = self._fleet.pools.get(live.worker.endpoint.pool_key) if live.worker else None

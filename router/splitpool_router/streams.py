@@ -45,8 +45,11 @@ class Live:
 class LiveRequests:
     """Resumable requests by caller and id: a second one with the same id must not run beside it."""
 
-    def __init__(self, clock: Callable[[], float]) -> None:
+    def __init__(
+        self, clock: Callable[[], float], *, runs: Callable[[Worker], bool] = lambda worker: True
+    ) -> None:
         self._clock = clock
+        self._worker_runs = runs
         self._live: OrderedDict[Name, Live] = OrderedDict()
 
     @contextmanager
@@ -98,7 +101,10 @@ class LiveRequests:
         live = self._live.get(name)
         if live is None:
             return False
-        return live.readers > 0 or self._clock() < (live.expires or 0.0)
+        if live.readers > 0:
+            return True
+        lost = live.worker is None or not self._worker_runs(live.worker)
+        return not lost and self._clock() < (live.expires or 0.0)
 
     def _purge(self) -> None:
         while self._live:

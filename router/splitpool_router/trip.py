@@ -38,7 +38,7 @@ class Trip:
         self._group = length_group(prompt_tokens)
         self._stream = ask.stream
         target_ms = pool.classes[cls].ttft_p99_ms
-        if ask.stream and target_ms is not None and self._target is None:
+        if ask.stream and target_ms is not None:
             count = self._metrics.target
             owner = self._owner
             self._target = Target(
@@ -46,6 +46,11 @@ class Trip:
                 seconds=target_ms / 1000,
                 elapsed=clock() - self.accepted,
             )
+
+    def spilled(self, cls: LatencyClass) -> None:
+        """Another class serves the request; the target stays that of the class it asked for."""
+        pool, namespace, _, model = self._owner
+        self._owner = (pool, namespace, cls.value, model)
 
     def first_content(
         self, worker: Mapping[str, float] | None, *, arrived: float, writing: float

@@ -46,7 +46,7 @@ def chat(text: str = "hello", **fields: Any) -> dict[str, Any]:
 
 def config(path: Path, **changes: Any) -> Config:
     """A configuration with limits that suit tests."""
-    limits = Limits(stream_head=20, whole_head=20, idle=20)
+    limits = Limits(connect=2, stream_head=20, whole_head=20, idle=20)
     base = Config(
         port=0,
         endpoints=path,

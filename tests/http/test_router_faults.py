@@ -13,7 +13,7 @@ from splitpool_router.classify import LatencyClass
 from splitpool_router.config import Limits
 
 SHORT = {
-    cls: Limits(stream_head=0.2, whole_head=0.2, idle=0.2)
+    cls: Limits(connect=2, stream_head=0.2, whole_head=0.2, idle=0.2)
     for cls in (LatencyClass.INTERACTIVE, LatencyClass.BATCH)
 }
 

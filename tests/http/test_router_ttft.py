@@ -13,6 +13,7 @@ from aiohttp import web
 from fakes.fake_worker import FakeWorker, Script
 from fakes.router_rig import CHAT, Rig, chat, pool_object, rig, until
 from splitpool_router import ask
+from splitpool_router.config import Limits
 from splitpool_router.proxy import Outgoing
 from splitpool_router.workers import Worker
 
@@ -150,7 +151,7 @@ async def test_a_worker_that_refuses_slowly_shows_as_retry(
         calls = 0
 
         async def slow_first(
-            worker: Worker, outgoing: Outgoing, *, head_limit: float
+            worker: Worker, outgoing: Outgoing, *, limits: Limits, stream: bool
         ) -> aiohttp.ClientResponse:
             nonlocal calls
             calls += 1
@@ -158,7 +159,7 @@ async def test_a_worker_that_refuses_slowly_shows_as_retry(
                 await asyncio.sleep(DELAY)
                 for fake in workers:
                     fake.script = Script(status=503 if fake.name == worker.name else None)
-            return await send(worker, outgoing, head_limit=head_limit)
+            return await send(worker, outgoing, limits=limits, stream=stream)
 
         monkeypatch.setattr(router.router._parts.proxy, "send", slow_first)
         await streamed(router)

@@ -18,8 +18,10 @@ from splitpool_router.streams import LiveRequests, stream_key
 from splitpool_router.target import Target
 from splitpool_router.timing import WORKER_PARTS, RouterTimes, split
 from splitpool_router.watchdog import Guard, Watchdog
+from splitpool_router.workers import Endpoint, Worker
 
 NAME = ("caller", "request-1")
+WORKER = Worker(endpoint=Endpoint(pool="p", name="w", classes=frozenset(), url="http://x", uid="1"))
 
 
 class Clock:
@@ -132,8 +134,7 @@ def test_a_second_live_request_of_one_id_is_refused_and_of_another_caller_not() 
 def test_an_id_stays_taken_through_the_window_after_a_disconnect() -> None:
     clock = Clock()
     live = LiveRequests(clock)
-    with pytest.raises(asyncio.CancelledError), live.hold(NAME, window=30):
-        raise asyncio.CancelledError
+    cut(live, stream_id="abc")
     clock.now = 29.9
     with pytest.raises(DuplicateRequest), live.hold(NAME, window=30):
         pass
@@ -145,8 +146,15 @@ def test_an_id_stays_taken_through_the_window_after_a_disconnect() -> None:
 def cut(live: LiveRequests, *, stream_id: str) -> None:
     """A request whose connection broke."""
     with suppress(ConnectionResetError), live.hold(NAME, window=30) as held:
-        held.stream_id = stream_id
+        held.at(WORKER, stream_id)
         raise ConnectionResetError
+
+
+def test_the_id_of_a_request_whose_worker_is_gone_is_free() -> None:
+    live = LiveRequests(Clock(), runs=lambda worker: worker is not WORKER)
+    cut(live, stream_id="abc")
+    with live.hold(NAME, window=30):
+        pass
 
 
 def test_who_reads_on_keeps_the_id_taken_and_a_stop_frees_it() -> None:
