@@ -10,6 +10,7 @@ import torch
 
 from scheduling import request
 from splitpool_worker.candidates import Rows, choose
+from splitpool_worker.largest import best, top
 from splitpool_worker.randomness import uniform
 from splitpool_worker.sampler import draw
 from splitpool_worker.sequence import SamplingParams, Sequence
@@ -294,6 +295,35 @@ def test_logits_made_in_inference_mode_can_be_edited() -> None:
     (drawn,) = draw(logits, [sequence(biased)])
     assert drawn is not None
     assert drawn.token_id == 17
+
+
+@pytest.mark.parametrize("vocab", [64, 150, 16384, 16385, 49152])
+@pytest.mark.parametrize("k", [1, 7, 64, 65, 500])
+def test_the_largest_of_a_row_are_those_of_torch(vocab: int, k: int) -> None:
+    rows = torch.stack([flat(seed=i, vocab=vocab) for i in range(3)])
+    values, indices = top(rows, k)
+    expected = rows.topk(min(k, vocab))
+
+    assert torch.equal(values, expected.values)
+    assert torch.equal(indices, expected.indices)
+    assert torch.equal(best(rows)[1], rows.argmax(-1))
+
+
+@pytest.mark.parametrize("vocab", [150, 49152])
+def test_a_nan_anywhere_in_a_row_is_its_maximum(vocab: int) -> None:
+    rows = torch.zeros(2, vocab)
+    rows[1, vocab - 3] = torch.nan
+    assert best(rows)[0].isnan().tolist() == [False, True]
+
+
+def test_a_long_vocabulary_is_drawn_from_as_a_short_one_is() -> None:
+    logits, draws = flat(vocab=49152, spread=3.0), 300
+    made = [sequence(params(seed, temperature=0.8, top_p=0.9)) for seed in range(draws)]
+    tokens, weights = kept_by_sort((logits / 0.8).softmax(0), made[0].request.params)
+    drawn = [draw(logits[None].clone(), [one])[0] for one in made]
+    expected = {t: float(q) for t, q in zip(tokens, weights, strict=False)}
+
+    assert chi_square_is_small(Counter(d.token_id for d in drawn if d), expected, draws)
 
 
 def test_random_numbers_depend_on_seed_and_counter_and_fill_the_unit_interval() -> None:

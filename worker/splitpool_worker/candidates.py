@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import torch
 
+from splitpool_worker.largest import top, total
 from splitpool_worker.sequence import SamplingParams
 
 FEW, SOME = 64, 1024
@@ -20,28 +21,39 @@ FEW, SOME = 64, 1024
 
 @dataclass(slots=True)
 class Rows:
-    """Probabilities [R, V] in float32; for each row its limits and random number, all [R, 1]."""
+    """Weights [R, V] in float32, proportional to probabilities; for each row their sum, its limits
+    and its random number, all [R, 1]."""
 
-    probs: torch.Tensor
+    weights: torch.Tensor
+    total: torch.Tensor
     min_p: torch.Tensor
     top_k: torch.Tensor
     top_p: torch.Tensor
     uniform: torch.Tensor
 
     @classmethod
-    def of(cls, probs: torch.Tensor, params: Many[SamplingParams], uniform: Many[float]) -> "Rows":
-        vocab = probs.shape[-1]
+    def of(
+        cls, weights: torch.Tensor, params: Many[SamplingParams], uniform: Many[float]
+    ) -> "Rows":
+        vocab = weights.shape[-1]
         columns = torch.tensor(
             [(p.min_p, p.top_k or vocab, p.top_p, u) for p, u in zip(params, uniform, strict=True)],
-            device=probs.device,
+            device=weights.device,
             dtype=torch.float64,
         )
         min_p, top_k, top_p, drawn = columns[:, :, None].unbind(1)
-        return cls(probs=probs, min_p=min_p, top_k=top_k, top_p=top_p, uniform=drawn)
+        return cls(
+            weights=weights,
+            total=total(weights),
+            min_p=min_p,
+            top_k=top_k,
+            top_p=top_p,
+            uniform=drawn,
+        )
 
     @property
     def vocab(self) -> int:
-        return self.probs.shape[-1]
+        return self.weights.shape[-1]
 
     @property
     def ranked(self) -> torch.Tensor:
@@ -50,7 +62,8 @@ class Rows:
 
     def pick(self, rows: torch.Tensor) -> "Rows":
         return Rows(
-            self.probs[rows],
+            self.weights[rows],
+            self.total[rows],
             self.min_p[rows],
             self.top_k[rows],
             self.top_p[rows],
@@ -87,15 +100,14 @@ def _settle(
 def _among(rows: Rows, width: int) -> tuple[torch.Tensor, torch.Tensor]:
     """The tokens [R] picked among the `width` most likely, and whether those were enough to
     know."""
-    top = rows.probs.topk(min(width, rows.vocab), dim=-1)
-    p = top.values.double()
+    heaviest, tokens = top(rows.weights, width)
+    p = heaviest.double() / rows.total
     rank = torch.arange(p.shape[-1], device=p.device)
     floor = rows.min_p * p[:, :1]
+    whole = (rows.top_k <= p.shape[-1]) | (p[:, -1:] < floor) | (p.shape[-1] == rows.vocab)
     p = p * ((rank < rows.top_k) & (p >= floor))
     mass = p.cumsum(-1)
     seen = mass[:, -1:]
-    whole = (rows.top_k <= p.shape[-1]) | (top.values[:, -1:].double() < floor)
-    whole = whole | (p.shape[-1] == rows.vocab)
     limit = rows.top_p * torch.where(whole, seen, 1.0)
     nucleus = p * ((mass - p < limit) | (rank == 0))
     reached = nucleus.cumsum(-1)
@@ -103,16 +115,16 @@ def _among(rows: Rows, width: int) -> tuple[torch.Tensor, torch.Tensor]:
     enough = torch.where(rows.top_p < 1.0, seen >= limit, target < seen)
     place = (reached <= target).sum(-1, keepdim=True)
     last = (nucleus > 0.0).sum(-1, keepdim=True) - 1
-    tokens = top.indices.gather(-1, torch.minimum(place, last))
-    return tokens[:, 0], (whole | (~rows.ranked & enough))[:, 0]
+    chosen = tokens.gather(-1, torch.minimum(place, last))
+    return chosen[:, 0], (whole | (~rows.ranked & enough))[:, 0]
 
 
 def _beyond_few(rows: Rows) -> torch.Tensor:
     """For unlimited rows whose random number lies beyond the few most likely tokens: the others, in
     the order of the vocabulary, follow on where those end."""
-    top = rows.probs.topk(min(FEW, rows.vocab), dim=-1)
-    before = top.values.double().cumsum(-1)[:, -1:]
-    rest = rows.probs.double().scatter(-1, top.indices, 0.0)
+    heaviest, tokens = top(rows.weights, FEW)
+    before = (heaviest.double() / rows.total).cumsum(-1)[:, -1:]
+    rest = (rows.weights.double() / rows.total).scatter(-1, tokens, 0.0)
     reached = rest.cumsum(-1)
     ceiling = reached[:, -1:].nextafter(torch.zeros_like(before))
     beyond = torch.minimum(rows.uniform - before, ceiling)

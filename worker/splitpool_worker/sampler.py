@@ -9,6 +9,7 @@ from math import isfinite
 import torch
 
 from splitpool_worker.candidates import Rows, choose
+from splitpool_worker.largest import best, top
 from splitpool_worker.logit_edits import edit, edits
 from splitpool_worker.randomness import uniform
 from splitpool_worker.sequence import Drawn, Sequence, TokenLogprobs
@@ -23,62 +24,51 @@ def draw(logits: torch.Tensor, sequences: Many[Sequence]) -> list[Drawn | None]:
     None for a row that holds no finite maximum (a model that broke down for this sequence)."""
     if not sequences:
         return []
-    best = logits.max(dim=-1)
-    tokens = best.indices.tolist()
-    finite = [isfinite(value) for value in best.values.tolist()]
-    special = [i for i, sequence in enumerate(sequences) if not sequence.greedy and finite[i]]
-    logprobs: dict[int, TokenLogprobs] = {}
-    if special:
-        chosen = [sequences[i] for i in special]
-        rows = logits if len(special) == len(sequences) else logits[special]
-        drawn, raw = _draw_special(rows, chosen)
-        tokens = _replaced(tokens, special, drawn)
-        logprobs = {special[i]: _logprobs(raw[i], chosen[i], drawn[i]) for i in raw}
+    special = [i for i, sequence in enumerate(sequences) if not sequence.greedy]
+    raw = _raw_logprobs(logits, sequences, special)
+    for i in special:
+        if edits(sequences[i]):
+            edit(logits[i], sequences[i])
+    values, indices = best(logits)
+    tokens: list[int] = indices.tolist()
+    finite = [isfinite(value) for value in values.tolist()]
+    warm = [i for i in special if finite[i] and sequences[i].request.params.temperature >= COLDEST]
+    if warm:
+        part = slice(None) if len(warm) == len(sequences) else warm
+        drawn = _draw_warm(logits[part], values[part], [sequences[i] for i in warm])
+        for i, token in zip(warm, drawn, strict=True):
+            tokens[i] = token
     return [
-        Drawn(token, logprobs.get(i)) if ok else None
+        Drawn(token, _logprobs(raw.get(i), sequences[i], token)) if ok else None
         for i, (token, ok) in enumerate(zip(tokens, finite, strict=True))
     ]
 
 
-def _draw_special(
-    logits: torch.Tensor, sequences: Many[Sequence]
-) -> tuple[list[int], dict[int, torch.Tensor]]:
-    """Tokens of sequences that are not plainly greedy, and log-probabilities [V] where asked
-    for."""
-    wanted = [i for i, s in enumerate(sequences) if s.request.params.logprobs is not None]
-    raw = dict(zip(wanted, logits[wanted].log_softmax(-1), strict=True)) if wanted else {}
-    for row, sequence in zip(logits, sequences, strict=True):
-        if edits(sequence):
-            edit(row, sequence)
-    tokens = logits.argmax(dim=-1).tolist()
-    warm = [i for i, s in enumerate(sequences) if s.request.params.temperature >= COLDEST]
-    if warm:
-        rows = logits if len(warm) == len(sequences) else logits[warm]
-        tokens = _replaced(tokens, warm, _draw_warm(rows, [sequences[i] for i in warm]))
-    return tokens, raw
+def _raw_logprobs(
+    logits: torch.Tensor, sequences: Many[Sequence], special: Many[int]
+) -> dict[int, torch.Tensor]:
+    """Log-probabilities [V] of the rows that ask for them, before anything is edited."""
+    wanted = [i for i in special if sequences[i].request.params.logprobs is not None]
+    return dict(zip(wanted, logits[wanted].log_softmax(-1), strict=True)) if wanted else {}
 
 
-def _draw_warm(logits: torch.Tensor, sequences: Many[Sequence]) -> list[int]:
+def _draw_warm(logits: torch.Tensor, highest: torch.Tensor, sequences: Many[Sequence]) -> list[int]:
+    """Tokens drawn at a temperature above zero; uses up the logits."""
     params = [sequence.request.params for sequence in sequences]
-    heat = torch.tensor([p.temperature for p in params], device=logits.device)[:, None]
-    shifted = (logits - logits.amax(dim=-1, keepdim=True)) / heat
+    heat = torch.tensor([p.temperature for p in params], device=logits.device)
+    weights = logits.sub_(highest[:, None]).div_(heat[:, None]).exp_()
     numbers = [uniform(s.request.params.seed, s.outputs) for s in sequences]
-    tokens: list[int] = choose(Rows.of(shifted.softmax(-1), params, numbers)).tolist()
+    tokens: list[int] = choose(Rows.of(weights, params, numbers)).tolist()
     return tokens
 
 
-def _logprobs(raw: torch.Tensor, sequence: Sequence, token: int) -> TokenLogprobs:
+def _logprobs(raw: torch.Tensor | None, sequence: Sequence, token: int) -> TokenLogprobs | None:
+    if raw is None:
+        return None
     count = min(sequence.request.params.logprobs or 0, raw.shape[-1])
-    top = raw.topk(count)
+    values, indices = top(raw[None], count)
     return TokenLogprobs(
         token_id=token,
         logprob=float(raw[token]),
-        top=tuple(zip(top.indices.tolist(), top.values.tolist(), strict=True)),
+        top=tuple(zip(indices[0].tolist(), values[0].tolist(), strict=True)),
     )
-
-
-def _replaced(tokens: list[int], places: Many[int], values: Many[int]) -> list[int]:
-    result = list(tokens)
-    for place, value in zip(places, values, strict=True):
-        result[place] = value
-    return result
