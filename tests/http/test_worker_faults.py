@@ -23,9 +23,9 @@ from fakes.worker_rig import (
     worker,
 )
 from splitpool_worker.batch import Batch
+from splitpool_worker.ring import MAX_UNREAD_BYTES
 from splitpool_worker.service import Intervals
 from splitpool_worker.serving import drain
-from splitpool_worker.streams import MAX_UNREAD_BYTES
 
 
 @pytest.fixture

@@ -3,19 +3,15 @@
 import pytest
 
 from splitpool_worker.errors import ApiError
-from splitpool_worker.streams import (
+from splitpool_worker.ring import (
     EVENT_OVERHEAD_BYTES,
     MAX_UNREAD_BYTES,
-    Duplicate,
     Event,
-    NothingLeft,
     NotThere,
     Position,
-    Reader,
-    Registry,
-    Stream,
     StreamGone,
 )
+from splitpool_worker.streams import Duplicate, NothingLeft, Reader, Registry, Stream
 
 WINDOW = 30.0
 

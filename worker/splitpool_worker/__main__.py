@@ -4,12 +4,18 @@ import argparse
 import json
 import logging
 import os
+import signal
 import sys
 from collections.abc import MutableMapping, Sequence
+from contextlib import ExitStack
 
 from splitpool_worker import config, inspect
 from splitpool_worker.config import ConfigError, WorkerConfig
 from splitpool_worker.exits import Refused, refusing
+from splitpool_worker.holding import bind, open_step_log
+from splitpool_worker.sizing import expected_ops, sized
+
+log = logging.getLogger("splitpool_worker")
 
 USAGE = "usage: python -m splitpool_worker {serve,inspect} ...   (--help after either)"
 # Threads of torch wait for the next parallel region by spinning so often, then sleep: spinning
@@ -74,14 +80,24 @@ def _serve(argv: Sequence[str]) -> int:
         level=logging.INFO, stream=sys.stderr, format="%(levelname)s %(name)s: %(message)s"
     )
     _set_threads(worker, os.environ)
-    from splitpool_worker.launch import launch  # torch reads its thread settings when imported
+    signal.signal(signal.SIGTERM, _leave)  # until there is something to drain
+    with ExitStack() as stack:
+        bound = stack.enter_context(bind(worker))
+        path = worker.step_log
+        step_log = stack.enter_context(open_step_log(path)) if path else None
+        sized(worker, expected_ops(worker))  # what cannot fit is refused at once
+        log.info("loading %s", worker.model)
+        from splitpool_worker.launch import launch  # torch reads its threads when imported
 
-    return launch(worker)
+        return launch(worker, bound, step_log)
+
+
+def _leave(signum: int, frame: object) -> None:
+    raise SystemExit(0)
 
 
 def _set_threads(worker: WorkerConfig, env: MutableMapping[str, str]) -> None:
     """How many threads torch gets and how they wait, where the plan has not said so."""
-    log = logging.getLogger("splitpool_worker")
     env.setdefault("OMP_NUM_THREADS", str(worker.threads))
     if worker.threads > 1:
         env.setdefault("GOMP_SPINCOUNT", SPIN_COUNT)

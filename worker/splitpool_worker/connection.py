@@ -8,8 +8,9 @@ from aiohttp import web
 from splitpool_worker import sse
 from splitpool_worker.answers import dump
 from splitpool_worker.errors import ApiError, reader_too_slow
+from splitpool_worker.ring import Position, StreamGone
 from splitpool_worker.service import Intervals
-from splitpool_worker.streams import Position, Reader, Stream, StreamGone
+from splitpool_worker.streams import Reader, Stream
 
 WRITE_BYTES = 64 * 1024
 HEADERS = {

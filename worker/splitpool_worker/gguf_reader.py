@@ -6,7 +6,7 @@ import numpy as np
 from gguf import GGUFReader
 
 
-class GgufReader(GGUFReader):
+class GgufReader(GGUFReader):  # type: ignore[misc]
     """The library's reader on a plain view of the mapped file.
 
     Slicing a `numpy.memmap` builds a memmap each time; a vocabulary takes some 150,000 slices, and

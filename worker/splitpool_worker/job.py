@@ -16,10 +16,11 @@ from splitpool_worker.engine import EngineStopped, NeverFits
 from splitpool_worker.errors import ApiError, engine_failed, invalid
 from splitpool_worker.generation import Choice, Generation, Sink, Timings
 from splitpool_worker.protocol import Call
+from splitpool_worker.ring import Position
 from splitpool_worker.sequence import LatencyClass, Request
 from splitpool_worker.service import Service
 from splitpool_worker.sinks import GatheringSink, StreamSink, WholeSink
-from splitpool_worker.streams import Duplicate, Position, Stream
+from splitpool_worker.streams import Duplicate, Stream
 from splitpool_worker.text import AnswerText
 
 # Odd, and far from small numbers: the seeds of the choices of one request do not meet.

@@ -1,10 +1,9 @@
-"""Starts a worker: port, step log, model, engine, HTTP; and sees it to its end."""
+"""Starts a worker: model, engine, HTTP; and sees it to its end."""
 
 import asyncio
 import logging
 import socket
 import sys
-from contextlib import ExitStack
 from typing import TextIO
 
 from prometheus_client import disable_created_metrics
@@ -25,16 +24,12 @@ from splitpool_worker.serving import (
 log = logging.getLogger(__name__)
 
 
-def launch(config: WorkerConfig) -> int:
-    """Serve until stopped; the exit code. Raises Refused."""
-    with ExitStack() as stack:
-        bound = stack.enter_context(_bind(config))
-        step_log = stack.enter_context(_open(config.step_log)) if config.step_log else None
-        log.info("loading %s", config.model)
-        model = _load(config)
-        disable_created_metrics()  # a second series for each one, which nobody reads
-        with asyncio.Runner(loop_factory=_new_loop) as runner:
-            return runner.run(_serve(config, model, bound, step_log))
+def launch(config: WorkerConfig, bound: socket.socket, step_log: TextIO | None) -> int:
+    """Serve on a bound socket until stopped; the exit code. Raises Refused."""
+    model = _load(config)
+    disable_created_metrics()  # type: ignore[no-untyped-call]
+    with asyncio.Runner(loop_factory=_new_loop) as runner:
+        return runner.run(_serve(config, model, bound, step_log))
 
 
 def _new_loop() -> asyncio.AbstractEventLoop:
@@ -43,34 +38,6 @@ def _new_loop() -> asyncio.AbstractEventLoop:
 
         return uvloop.new_event_loop()
     return asyncio.new_event_loop()
-
-
-def _bind(config: WorkerConfig) -> socket.socket:
-    """The socket, before anything slow: a port that is taken is known at once."""
-    family = socket.AF_INET6 if ":" in config.host else socket.AF_INET
-    bound = socket.socket(family, socket.SOCK_STREAM)
-    try:
-        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        bound.bind((config.host, config.port))
-    except OSError as error:
-        bound.close()
-        raise Refused(
-            BAD_ARGUMENTS,
-            "port_in_use",
-            f"--port {config.port} on {config.host}: {error.strerror}; choose another one",
-        ) from error
-    return bound
-
-
-def _open(path: str) -> TextIO:
-    try:
-        return open(path, "a", encoding="utf-8", buffering=1)
-    except OSError as error:
-        raise Refused(
-            BAD_ARGUMENTS,
-            "step_log_unwritable",
-            f"--step-log {path}: {error.strerror}; choose a file where this user may write",
-        ) from error
 
 
 def _load(config: WorkerConfig) -> Model:

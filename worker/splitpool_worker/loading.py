@@ -6,14 +6,15 @@ from collections.abc import Mapping
 
 import torch
 
-from splitpool_worker import tokenizer
+from splitpool_worker import heap, tokenizer
 from splitpool_worker.config import WorkerConfig
-from splitpool_worker.inspect import ModelCard, describe
+from splitpool_worker.inspect import ModelCard
 from splitpool_worker.metrics import ClassMemory
 from splitpool_worker.runner import TorchRunner
 from splitpool_worker.sequence import LatencyClass
 from splitpool_worker.serving import Model
-from splitpool_worker.vram import VramParts, size_kv
+from splitpool_worker.sizing import expected_ops, sized
+from splitpool_worker.vram import VramParts
 from splitpool_worker.weights import resolve
 
 log = logging.getLogger(__name__)
@@ -24,32 +25,25 @@ PROBE_BYTES = 128 << 20
 
 def load(config: WorkerConfig) -> Model:
     """Raises ModelNotFound, ModelUnreadable, BadModelLength, OpsUnavailable, QuotaTooSmall."""
-    wanted = "cpu" if config.device == "cpu" and config.ops != "reference" else "reference"
-    card, parts = _sized(config, wanted)
+    with heap.tidy():
+        return _load(config)
+
+
+def _load(config: WorkerConfig) -> Model:
+    bandwidth = _bandwidth(config.device)  # first, since its probe needs memory of its own
+    wanted = expected_ops(config)
+    card, parts = sized(config, wanted)
     runner = _runner(config, card, parts, config.ops)
     if runner.ops_name != wanted:  # no compiler: the reference operations need other workspace
-        card, parts = _sized(config, runner.ops_name)
+        card, parts = sized(config, runner.ops_name)
         runner = _runner(config, card, parts, runner.ops_name)
     return Model(
         runner=runner,
         text=tokenizer.load(resolve(config.model)),
         memory={cls: _memory(part, card) for cls, part in parts.items()},
         ops=runner.ops_name,
-        bytes_per_second=_bandwidth(config.device),
+        bytes_per_second=bandwidth,
     )
-
-
-def _sized(config: WorkerConfig, ops: str) -> tuple[ModelCard, Mapping[LatencyClass, VramParts]]:
-    card = describe(
-        config.model,
-        config.dtype,
-        max_model_len=config.max_model_len,
-        block_size=config.block_size,
-        max_tokens=sum(part.token_budget for part in config.classes),
-        max_rows=sum(part.max_batch for part in config.classes),
-        ops=ops,
-    )
-    return card, size_kv(card, {part.cls: part.vram_bytes for part in config.classes})
 
 
 def _runner(

@@ -7,8 +7,9 @@ from aiohttp import web
 from splitpool_worker.connection import HEADERS, Connection
 from splitpool_worker.errors import ApiError, invalid, stream_deleted
 from splitpool_worker.headers import caller_of
+from splitpool_worker.ring import NotThere, Position, StreamGone
 from splitpool_worker.service import SERVICE, Service
-from splitpool_worker.streams import NothingLeft, NotThere, Position, Stream, StreamGone
+from splitpool_worker.streams import NothingLeft, Stream
 
 
 async def read(request: web.Request) -> web.StreamResponse:

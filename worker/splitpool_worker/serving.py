@@ -216,6 +216,7 @@ async def serve_until_stopped(service: Service, stop: Stop) -> int:
         asyncio.create_task(_engine_failed(service)),
     ]
     await _first(ends)
+    service.fail_all(shutting_down())  # while there still are connections to say it on
     return 0 if service.engine.alive else 1
 
 

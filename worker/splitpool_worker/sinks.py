@@ -8,7 +8,8 @@ from splitpool_worker import sse
 from splitpool_worker.answers import Answer, Delta, Format, dump
 from splitpool_worker.errors import ApiError
 from splitpool_worker.generation import Generation
-from splitpool_worker.streams import Event, Stream
+from splitpool_worker.ring import Event
+from splitpool_worker.streams import Stream
 
 
 class Timer(Protocol):

@@ -1,7 +1,7 @@
 """The model's tokenizer and chat template, out of its GGUF file or Hugging Face directory."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -152,7 +152,7 @@ def _ids(value: Any) -> list[int]:
 
 
 # How the text was split where the merges of these vocabularies were learned.
-_PRE_TOKENIZERS = {
+_PRE_TOKENIZERS: Mapping[str, Callable[[], Any]] = {
     "smollm": lambda: pre_tokenizers.Sequence(
         [
             pre_tokenizers.Digits(individual_digits=True),
