@@ -21,7 +21,6 @@ _QUEUE_FACTOR = 4
 # Before a worker has said what it holds: enough for a burst at start-up.
 _UNKNOWN_KV_TOKENS = 16384
 _DRAIN_WINDOW = 30.0
-_MAX_HELD_BYTES = 256 * 2**20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +29,6 @@ class Claim:
 
     cost: int
     prefix: bytes
-    body_bytes: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,7 +119,6 @@ class ClassQueue:
         self.workers: list[Worker] = []
         self.waiting_tokens = 0
         self._waiting: deque[_Waiter] = deque()
-        self._waiting_bytes = 0
         self._closed: ShuttingDown | NoReadyWorker | None = None
         self._kv_tokens = 0
         self._drains: deque[tuple[float, int]] = deque()
@@ -226,17 +223,11 @@ class ClassQueue:
             raise NoReadyWorker(text, curable=False)
         held = self.outstanding_tokens + self.waiting_tokens
         if held and held + claim.cost > self.limit_tokens:
-            raise self._full("tokens", held, claim.cost, self.limit_tokens)
-        bodies = self._waiting_bytes
-        if bodies and bodies + claim.body_bytes > _MAX_HELD_BYTES:
-            raise self._full("bytes", bodies, claim.body_bytes, _MAX_HELD_BYTES)
-
-    def _full(self, unit: str, held: int, more: int, limit: int) -> QueueFull:
-        return QueueFull(
-            f"{self.rules.name} holds {held} {unit}; {more} more would exceed its limit of {limit}:"
-            " send less at once or retry later",
-            retry_after=self.retry_after(),
-        )
+            raise QueueFull(
+                f"{self.rules.name} holds {held} tokens; {claim.cost} more would exceed its limit"
+                f" of {self.limit_tokens}: send less at once or retry later",
+                retry_after=self.retry_after(),
+            )
 
     def _expire(self, waiter: _Waiter) -> None:
         if waiter.future.done():
@@ -264,7 +255,6 @@ class ClassQueue:
         else:
             self._waiting.append(waiter)
         self.waiting_tokens += waiter.claim.cost
-        self._waiting_bytes += waiter.claim.body_bytes
 
     def _pull(self, waiter: _Waiter) -> None:
         if not waiter.queued:
@@ -272,7 +262,6 @@ class ClassQueue:
         waiter.queued = False
         self._waiting.remove(waiter)
         self.waiting_tokens -= waiter.claim.cost
-        self._waiting_bytes -= waiter.claim.body_bytes
 
     def _known_kv_tokens(self) -> int:
         """What the ready workers hold together, or held when there last was one."""

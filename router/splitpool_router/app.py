@@ -9,12 +9,11 @@ from dataclasses import dataclass
 from aiohttp import web
 
 from splitpool_router import headers as h
-from splitpool_router import intake
 from splitpool_router.ask import model_of
-from splitpool_router.caller import Callers
+from splitpool_router.caller import Caller, Callers
 from splitpool_router.classify import LatencyClass
 from splitpool_router.completions import REQUEST_ID_KEY, Completions
-from splitpool_router.config import MAX_BODY_BYTES, Config
+from splitpool_router.config import MAX_BODY_BYTES, MAX_HELD_BYTES, Config
 from splitpool_router.discovery import Discovery, NoSnapshot
 from splitpool_router.errors import (
     HttpError,
@@ -24,6 +23,7 @@ from splitpool_router.errors import (
 )
 from splitpool_router.fleet import Fleet
 from splitpool_router.health import Prober
+from splitpool_router.intake import Intake
 from splitpool_router.metrics import Metrics
 from splitpool_router.pools import Pool
 from splitpool_router.proxy import AttemptFailed, Outgoing, Proxy, refusal, session
@@ -47,6 +47,7 @@ class Parts:
     config: Config
     fleet: Fleet
     callers: Callers
+    intake: Intake
     metrics: Metrics
     proxy: Proxy
     relay: Relay
@@ -66,6 +67,11 @@ async def running(config: Config, discovery: Discovery) -> AsyncIterator["Router
             config=config,
             fleet=fleet,
             callers=Callers(secret=config.caller_key, keys=config.api_keys),
+            intake=Intake(
+                body_limit=MAX_BODY_BYTES,
+                total_limit=MAX_HELD_BYTES,
+                seconds=config.upload_limit,
+            ),
             metrics=Metrics(fleet),
             proxy=Proxy(client),
             relay=Relay(watchdog, stall_limit=config.stall_limit),
@@ -128,6 +134,7 @@ class Router:
         completions = Completions(
             fleet=parts.fleet,
             callers=parts.callers,
+            intake=parts.intake,
             proxy=parts.proxy,
             relay=parts.relay,
             metrics=parts.metrics,
@@ -146,7 +153,7 @@ class Router:
             limits=config.limits[LatencyClass.INTERACTIVE],
             token=config.internal_token,
         )
-        app = web.Application(middlewares=[self._edge], client_max_size=MAX_BODY_BYTES)
+        app = web.Application(middlewares=[self._edge])
         app.on_response_prepare.append(_sign)
         app.add_routes(
             [
@@ -176,7 +183,8 @@ class Router:
         return max((spec.drain_seconds for spec in specs), default=0.0)
 
     async def cut(self, *, patience: float = 1.0) -> None:
-        """Ends what still runs, each stream with an error event."""
+        """Ends what still waits or runs, each stream with an error event."""
+        self._fleet.turn_away()
         self._parts.watchdog.end_all("shutting_down")
         try:
             await asyncio.wait_for(self.idle.wait(), patience)
@@ -218,9 +226,14 @@ class Router:
     async def _tokenize(self, request: web.Request) -> web.StreamResponse:
         """Any worker of the model answers; it costs no place in a queue."""
         self._fleet.refuse_when_shutting_down()
-        body = await intake.read(request, limit=MAX_BODY_BYTES)
-        pool = self._fleet.pool_of(model_of(body))
         caller = self._parts.callers.identify(request.headers)
+        async with self._parts.intake.body(request) as body:
+            return await self._tokenized(request, caller, body)
+
+    async def _tokenized(
+        self, request: web.Request, caller: Caller, body: bytes
+    ) -> web.StreamResponse:
+        pool = self._fleet.pool_of(model_of(body))
         ours = {h.REQUEST_ID: request[REQUEST_ID_KEY], h.CALLER: caller.id}
         if self._parts.config.internal_token:
             ours[h.TOKEN] = self._parts.config.internal_token

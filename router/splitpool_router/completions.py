@@ -9,7 +9,7 @@ from aiohttp import web
 
 from splitpool_router import ask as asks
 from splitpool_router import headers as h
-from splitpool_router import intake, sse
+from splitpool_router import sse
 from splitpool_router.admission import Claim, Permit
 from splitpool_router.ask import Ask
 from splitpool_router.caller import Caller, Callers
@@ -22,7 +22,7 @@ from splitpool_router.classify import (
     clamp,
     classify,
 )
-from splitpool_router.config import MAX_BODY_BYTES, Limits
+from splitpool_router.config import Limits
 from splitpool_router.errors import (
     BadRequest,
     HttpError,
@@ -31,6 +31,7 @@ from splitpool_router.errors import (
     WorkerUnreachable,
 )
 from splitpool_router.fleet import Fleet
+from splitpool_router.intake import Intake
 from splitpool_router.metrics import Metrics
 from splitpool_router.pools import Pool, ResumeMode
 from splitpool_router.proxy import Outgoing, Proxy
@@ -64,6 +65,7 @@ class Completions:
         *,
         fleet: Fleet,
         callers: Callers,
+        intake: Intake,
         proxy: Proxy,
         relay: Relay,
         metrics: Metrics,
@@ -74,6 +76,7 @@ class Completions:
     ) -> None:
         self._fleet = fleet
         self._callers = callers
+        self._intake = intake
         self._proxy = proxy
         self._relay = relay
         self._metrics = metrics
@@ -101,10 +104,14 @@ class Completions:
 
     async def _serve(self, request: web.Request, trip: Trip) -> Relayed:
         self._fleet.refuse_when_shutting_down()
-        body = await intake.read(request, limit=MAX_BODY_BYTES)
-        trip.received = clock()
-        order = self._order(request, body)
-        trip.parsed = clock()
+        caller = self._callers.identify(request.headers)
+        async with self._intake.body(request) as body:
+            trip.received = clock()
+            order = self._order(request, body, caller)
+            trip.parsed = clock()
+            return await self._run(request, order, trip)
+
+    async def _run(self, request: web.Request, order: Order, trip: Trip) -> Relayed:
         prompt = order.ask.prompt_estimate(self._fleet.estimator(order.pool.model))
         trip.routed(order.pool, order.cls, order.ask, prompt)
         own_id = request.headers.get(h.REQUEST_ID) == order.request_id
@@ -116,10 +123,9 @@ class Completions:
                 live = stack.enter_context(self._live.hold(name, window=window))
             return await self._admitted(request, order, trip, stack, live)
 
-    def _order(self, request: web.Request, body: bytes) -> Order:
+    def _order(self, request: web.Request, body: bytes, caller: Caller) -> Order:
         ask = asks.parse(body)
         pool = self._fleet.pool_of(ask.model)
-        caller = self._callers.identify(request.headers)
         wishes = Wishes(
             header=request.headers.get(CLASS_HEADER),
             objective=_objective(request.headers),
@@ -179,7 +185,6 @@ class Completions:
         return Claim(
             cost=order.ask.cost(estimator, max_model_len=next(lengths, None)),
             prefix=order.caller.id.encode() + order.ask.prefix,
-            body_bytes=len(order.body),
         )
 
     def _press_on_one(self, pressing: Pressing, permit: Permit, order: Order) -> None:
@@ -207,6 +212,7 @@ class Completions:
             limits=limits,
             stream=order.ask.stream,
         )
+        pressing.workers = (permit.worker,)
         live.at(permit.worker, answer.headers.get(h.STREAM_ID))
         if answer.status == 401:
             answer.close()

@@ -10,6 +10,7 @@ from splitpool_router.caller import ApiKey, BadKeyFile, read_keys
 from splitpool_router.classify import LatencyClass
 
 MAX_BODY_BYTES = 32 * 2**20
+MAX_HELD_BYTES = 512 * 2**20
 
 
 class BadConfig(ValueError):
@@ -48,6 +49,8 @@ class Config:
     internal_token: str | None = None
     caller_key: bytes
     limits: Mapping[LatencyClass, Limits]
+    # How long a client may take to send a body.
+    upload_limit: float = 120.0
     # How long a client may leave what was written to it unread.
     stall_limit: float = 60.0
     sweep_period: float = 1.0

@@ -97,6 +97,13 @@ class MethodNotAllowed(HttpError):
     code = "method_not_allowed"
 
 
+class RequestTimeout(HttpError):
+    """The body did not arrive in time."""
+
+    status = 408
+    code = "request_timeout"
+
+
 class DuplicateRequest(HttpError):
     """A resumable request with the same id of the same caller is still live."""
 

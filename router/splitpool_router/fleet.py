@@ -86,9 +86,12 @@ class Fleet:
     def refuse_when_shutting_down(self) -> None:
         """Raises ShuttingDown while the router drains."""
         if self._shutting_down:
-            raise ShuttingDown(
-                "this router is shutting down", retry_after=1, headers={"Connection": "close"}
-            )
+            raise _shutting_down()
+
+    def turn_away(self) -> None:
+        """Refuses those that wait, too."""
+        for queue in self.queues.values():
+            queue.close(_shutting_down())
 
     @property
     def shutting_down(self) -> bool:
@@ -126,6 +129,11 @@ class Fleet:
 
         queue = ClassQueue(_rules(pool, cls), pick=choose, clock=self.clock)
         return queue
+
+
+def _shutting_down() -> ShuttingDown:
+    text = "this router is shutting down"
+    return ShuttingDown(text, retry_after=1, headers={"Connection": "close"})
 
 
 def _key(endpoint: Endpoint) -> WorkerKey:

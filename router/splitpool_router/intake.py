@@ -1,24 +1,74 @@
-"""Reads a request's body once, within the limit on its size.
+"""Reads request bodies once, bounded in size, in time and in what all of them hold together.
 
 Two framings in one request (Content-Length with Transfer-Encoding) are refused by aiohttp's
 parser before a route is found.
 """
 
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
 from aiohttp import web
 
-from splitpool_router.errors import BodyTooLarge
+from splitpool_router.errors import BodyTooLarge, QueueFull, RequestTimeout
 
 
-async def read(request: web.Request, *, limit: int) -> bytes:
-    """The body's bytes; refuses a too large one before reading it where its length is given."""
-    if (request.content_length or 0) > limit:
-        raise _too_large(request.content_length, limit)
-    try:
-        return await request.read()
-    except web.HTTPRequestEntityTooLarge:
-        raise _too_large(None, limit) from None
+class Intake:
+    """The bodies of all requests that are being read, wait or run."""
+
+    def __init__(self, *, body_limit: int, total_limit: int, seconds: float) -> None:
+        self._body_limit = body_limit
+        self._total_limit = total_limit
+        self._seconds = seconds
+        self.held = 0
+
+    @asynccontextmanager
+    async def body(self, request: web.Request) -> AsyncIterator[bytes]:
+        """The body's bytes, counted as held until the block is left."""
+        if (request.content_length or 0) > self._body_limit:
+            raise self._too_large(f"a body of {request.content_length} bytes")
+        counted = _Counted(self)
+        try:
+            yield await self._read(request, counted)
+        finally:
+            counted.give_back()
+
+    async def _read(self, request: web.Request, counted: "_Counted") -> bytes:
+        parts: list[bytes] = []
+        try:
+            async with asyncio.timeout(self._seconds):
+                while chunk := await request.content.readany():
+                    counted.add(len(chunk))
+                    if counted.size > self._body_limit:
+                        raise self._too_large("the body")
+                    self._refuse_when_full()
+                    parts.append(chunk)
+        except TimeoutError:
+            raise RequestTimeout(f"the body did not arrive within {self._seconds:g} s") from None
+        return b"".join(parts)
+
+    def _refuse_when_full(self) -> None:
+        if self.held > self._total_limit:
+            raise QueueFull(
+                f"the router holds request bodies of {self._total_limit} bytes, its limit:"
+                " send less at once or retry later",
+                retry_after=5,
+            )
+
+    def _too_large(self, what: str) -> BodyTooLarge:
+        return BodyTooLarge(f"{what} exceeds the limit of {self._body_limit} bytes")
 
 
-def _too_large(size: int | None, limit: int) -> BodyTooLarge:
-    length = "a chunked body" if size is None else f"a body of {size} bytes"
-    return BodyTooLarge(f"{length} exceeds the limit of {limit} bytes")
+class _Counted:
+    """One body's share of what is held."""
+
+    def __init__(self, intake: Intake) -> None:
+        self._intake = intake
+        self.size = 0
+
+    def add(self, size: int) -> None:
+        self.size += size
+        self._intake.held += size
+
+    def give_back(self) -> None:
+        self._intake.held -= self.size

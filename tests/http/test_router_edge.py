@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from collections.abc import AsyncIterator
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -179,6 +180,42 @@ async def test_a_body_over_the_limit_is_413_before_it_is_sent(tmp_path: Path) ->
         answer = await raw(router, asked, until_seen=b"}}")
         assert answer.startswith(b"HTTP/1.1 413")
         assert b"request_too_large" in answer
+
+
+async def test_a_chunked_body_over_the_limit_is_413(tmp_path: Path) -> None:
+    async def endless() -> AsyncIterator[bytes]:
+        for _ in range(MAX_BODY_BYTES // 2**20 + 1):
+            yield b" " * 2**20
+
+    worker = FakeWorker()
+    async with rig(tmp_path, worker) as router:
+        async with router.client.post(router.url + CHAT, data=endless()) as response:
+            assert response.status == 413
+        assert worker.completions() == []
+        await until(lambda: router.router._parts.intake.held == 0)
+
+
+async def test_bodies_are_bounded_together_and_counted_down_again(tmp_path: Path) -> None:
+    worker = FakeWorker()
+    async with rig(tmp_path, worker) as router:
+        intake = router.router._parts.intake
+        worker.script = Script(hold_after_events=1)
+        async with router.stream():
+            await worker.held.wait()
+            assert 0 < intake.held < 1000
+            intake._total_limit = intake.held + 200
+            got, _, body = await router.post(chat("x" * 1000))
+            assert (got, body["error"]["code"]) == (429, "queue_full")
+            worker.script = Script()
+            assert (await router.post(chat()))[0] == 200
+        await until(lambda: intake.held == 0)
+
+
+async def test_a_body_that_never_comes_is_408(tmp_path: Path) -> None:
+    async with rig(tmp_path, upload_limit=0.1) as router:
+        answer = await raw(router, request(b"{", "Content-Length: 5"), until_seen=b"}}")
+        assert answer.startswith(b"HTTP/1.1 408")
+        assert b"request_timeout" in answer
 
 
 async def test_a_body_of_30_megabytes_is_served(tmp_path: Path) -> None:

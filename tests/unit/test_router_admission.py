@@ -26,8 +26,8 @@ def worker(kv: int, name: str = "w") -> Worker:
     return Worker(endpoint=endpoint, report=report, reachable=True)
 
 
-def claim(cost: int, body: int = 0) -> Claim:
-    return Claim(cost=cost, prefix=b"", body_bytes=body)
+def claim(cost: int) -> Claim:
+    return Claim(cost=cost, prefix=b"")
 
 
 def queue_of(
@@ -213,23 +213,6 @@ async def test_a_declared_limit_counts_what_waits_beside_what_the_workers_hold()
         with pytest.raises(QueueFull, match="150"):
             async with queue.permit(claim(1)):
                 pass
-
-
-async def test_waiting_bodies_are_bounded_in_bytes_too() -> None:
-    queue = queue_of(worker(10))
-    async with filled(queue, [10]):
-        big = 200 * 2**20
-
-        async def wait() -> None:
-            async with queue.permit(claim(1, big)):
-                pass
-
-        waiting = asyncio.create_task(wait())
-        await settle()
-        with pytest.raises(QueueFull, match="bytes"):
-            async with queue.permit(claim(1, big)):
-                pass
-        waiting.cancel()
 
 
 async def test_a_request_larger_than_the_limit_is_served_when_nobody_else_is_there() -> None:
