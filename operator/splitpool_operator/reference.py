@@ -9,10 +9,12 @@ from splitpool_operator import crd
 _INTRO = """\
 # The InferencePool
 
-This page is generated from the pool's model (`make golden`). [examples](../examples) has files that work as they are.
+This page is generated from the pool's model (`make golden`). [examples](../examples) has files that
+work as they are.
 
-A file is read strictly: an unknown field is an error with a suggestion, and all errors of a file come at once, each with its
-line. Quantities are Kubernetes' own (`80Gi`, `512Mi`). Where two defaults stand, the first is interactive's, the second batch's.
+A file is read strictly: an unknown field is an error with a suggestion, and all errors of a file
+come at once, each with its line. Quantities are Kubernetes' own (`80Gi`, `512Mi`). Where two
+defaults stand, the first is interactive's, the second batch's.
 
 ## Fields of `spec`
 
