@@ -108,6 +108,8 @@ class Format:
             "model": model,
             "service_tier": SERVICE_TIERS[cls],
         }
+        # All chunks begin alike: that part is encoded once.
+        self._beginning = dump(self._shared)[:-1] + b',"choices":'
         self._token_bytes = token_bytes
         self._logprobs = logprobs
         self._usage_in_chunks = usage_in_chunks
@@ -132,10 +134,10 @@ class Format:
         )
 
     def _event(self, choices: list[dict[str, Any]], usage: Usage | None) -> bytes:
-        chunk = self._shared | {"choices": choices}
-        if usage is not None or self._usage_in_chunks:
-            chunk["usage"] = None if usage is None else usage.body()
-        return dump(chunk)
+        chunk = self._beginning + dump(choices)
+        if usage is None and not self._usage_in_chunks:
+            return chunk + b"}"
+        return b'%s,"usage":%s}' % (chunk, dump(None if usage is None else usage.body()))
 
     def _part(self, delta: Delta) -> dict[str, Any]:
         raise NotImplementedError

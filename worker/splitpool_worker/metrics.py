@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
+from prometheus_client import CollectorRegistry, generate_latest
 
 from splitpool_worker.generation import Choice, Generation
 from splitpool_worker.sequence import LatencyClass
-from splitpool_worker.series import OwnSeries, VllmSeries
+from splitpool_worker.series import Gaps, OwnSeries, VllmSeries
 from splitpool_worker.stats import ClassLoad, StepStats
 
 
@@ -63,17 +63,9 @@ class Metrics:
         }
         self._model = identity.model
         self._declare(block_size)
-        # Bound once: looking up labels costs more than the rest of a token's bookkeeping.
-        self._per_token = {cls: self._bound(cls) for cls in memory}
-
-    def _bound(self, cls: LatencyClass) -> tuple[Histogram, Counter, Histogram, Counter]:
-        labels = self._class(cls)
-        return (
-            self._own.itl.labels(**labels),
-            self._own.tokens.labels(**labels, kind="generation"),
-            self._vllm.itl.labels(self._model),
-            self._vllm.generation_tokens.labels(self._model),
-        )
+        self._gaps = Gaps(self._worker, [cls.value for cls in memory])
+        self._registry.register(self._gaps)
+        self._generated = dict.fromkeys(memory, 0)  # tokens not yet in their counters
 
     def _declare(self, block_size: int) -> None:
         """Constants, and zeros: a series that is not there yet looks like one that broke."""
@@ -101,7 +93,13 @@ class Metrics:
         self._vllm.kv_usage.labels(self._model).set(used / total if total else 0.0)
         for cls, part in load.items():
             self._use(cls, part.kv_used_tokens)
+            self._count_generated(cls)
         return generate_latest(self._registry)
+
+    def _count_generated(self, cls: LatencyClass) -> None:
+        count, self._generated[cls] = self._generated[cls], 0
+        self._own.tokens.labels(**self._class(cls), kind="generation").inc(count)
+        self._vllm.generation_tokens.labels(self._model).inc(count)
 
     def _use(self, cls: LatencyClass, kv_used_tokens: int) -> None:
         labels, memory = self._class(cls), self._memory[cls]
@@ -145,18 +143,14 @@ class Metrics:
         self._vllm.queue.labels(self._model).observe(generation.timings.queue)
         self._vllm.prefill.labels(self._model).observe(generation.timings.prefill)
         self._vllm.prompt_tokens.labels(self._model).inc(prompt)
-        self._vllm.generation_tokens.labels(self._model).inc()
         self._own.tokens.labels(**labels, kind="prompt").inc(prompt)
         self._own.tokens.labels(**labels, kind="cached").inc(choice.cached)
-        self._own.tokens.labels(**labels, kind="generation").inc()
+        self._generated[choice.request.cls] += 1
 
     def next_token(self, choice: Choice, gap: float) -> None:
         """One more token of a request."""
-        own_itl, own_tokens, vllm_itl, vllm_tokens = self._per_token[choice.request.cls]
-        own_itl.observe(gap)
-        own_tokens.inc()
-        vllm_itl.observe(gap)
-        vllm_tokens.inc()
+        self._gaps.observe(choice.request.cls, gap)
+        self._generated[choice.request.cls] += 1
 
     def finished(self, generation: Generation, choice: Choice, reason: str, now: float) -> None:
         """A request ended: stop, length, abort or error."""
