@@ -108,14 +108,14 @@ class DuplicateRequest(HttpError):
     """A resumable request with the same id of the same caller is still live."""
 
     status = 409
-    code = "duplicate_request"
+    code = "duplicate_request_id"
 
 
 class BodyTooLarge(HttpError):
     """The body exceeds the limit."""
 
     status = 413
-    code = "request_too_large"
+    code = "body_too_large"
 
 
 class QueueFull(HttpError):

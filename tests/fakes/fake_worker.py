@@ -346,7 +346,7 @@ class FakeWorker:
         if generation.done and start >= len(generation.events):
             return web.Response(status=204)
         if request.query.get("gone"):
-            return _error(410, "stream_gone")
+            return _error(410, "events_expired")
         return await self._write(request, generation, start, Script())
 
     async def _stop_stream(self, request: web.Request) -> web.Response:

@@ -179,7 +179,7 @@ async def test_a_body_over_the_limit_is_413_before_it_is_sent(tmp_path: Path) ->
         asked = request(b"", f"Content-Length: {MAX_BODY_BYTES + 1}")
         answer = await raw(router, asked, until_seen=b"}}")
         assert answer.startswith(b"HTTP/1.1 413")
-        assert b"request_too_large" in answer
+        assert b"body_too_large" in answer
 
 
 async def test_a_chunked_body_over_the_limit_is_413(tmp_path: Path) -> None:

@@ -154,7 +154,7 @@ async def test_a_second_live_request_of_one_id_is_409_whatever_worker_it_would_r
         async with router.stream(headers=MINE) as response:
             await response.content.readuntil(b"\n\n")
             got, answer, body = await router.post(chat("other", stream=True), headers=MINE)
-            assert (got, body["error"]["code"]) == (409, "duplicate_request")
+            assert (got, body["error"]["code"]) == (409, "duplicate_request_id")
             assert answer.headers["x-should-retry"] == "false"
         await until(lambda: not router.router.active)
         got, _, _ = await router.post(chat("other", stream=True), headers=MINE)
