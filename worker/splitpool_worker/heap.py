@@ -1,0 +1,32 @@
+"""How a model is loaded without leaving holes in the heap, which would count against the quota.
+
+glibc raises the size from which a block gets a mapping of its own whenever a larger one is freed.
+Then weights, cache and the temporaries of reading them share the heap, and the holes that those
+leave between them stay resident: 45 MiB beside a model of 257. Held low while a model is loaded,
+the threshold keeps them apart; held high afterwards, it lets the temporaries of a step be reused
+instead of being mapped and zeroed in every step.
+"""
+
+import ctypes
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # <malloc.h>
+LOADING_BYTES = 128 << 10
+SERVING_BYTES = 32 << 20  # the most that glibc accepts
+
+
+@contextmanager
+def tidy() -> Iterator[None]:
+    """Load within this block. Other C libraries than glibc are left as they are."""
+    libc = ctypes.CDLL(None)
+    if not hasattr(libc, "mallopt") or not hasattr(libc, "malloc_trim"):
+        yield
+        return
+    libc.mallopt(M_MMAP_THRESHOLD, LOADING_BYTES)
+    try:
+        yield
+    finally:
+        libc.malloc_trim(0)
+        libc.mallopt(M_MMAP_THRESHOLD, SERVING_BYTES)
+        libc.mallopt(M_TRIM_THRESHOLD, 2 * SERVING_BYTES)
