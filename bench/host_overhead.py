@@ -19,7 +19,13 @@ from splitpool_bench.report import Check, finish, machine, table
 from splitpool_bench.stats import quantile
 from splitpool_worker.batch import Batch
 from splitpool_worker.engine import ClassLimits, Engine, WorkerLimits
-from splitpool_worker.sequence import LatencyClass, Request, SamplingParams, TokenOutput
+from splitpool_worker.sequence import (
+    FinishReason,
+    LatencyClass,
+    Request,
+    SamplingParams,
+    TokenOutput,
+)
 from splitpool_worker.stats import StepStats
 
 BARS_MS = {1: 0.42, 8: 0.69, 64: 3.05}
@@ -59,7 +65,7 @@ class Recorder:
 
     def on_outputs(self, outputs: Sequence[TokenOutput]) -> None:
         for output in outputs:
-            if output.finish:
+            if output.finish is FinishReason.LENGTH:  # and not the end of the engine
                 self._submit()
 
     def on_step(self, stats: StepStats) -> None:

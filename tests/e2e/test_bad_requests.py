@@ -1,5 +1,6 @@
 """Requests that are wrong or extreme: each gets a clear answer, and the chain goes on serving."""
 
+import io
 import json
 import random
 from typing import Any
@@ -30,7 +31,7 @@ async def words(http: aiohttp.ClientSession, small: Chain) -> Vocabulary:
 
 async def post(http: aiohttp.ClientSession, chain: Chain, data: bytes) -> tuple[int, Any]:
     url = f"{chain.url}/v1/completions"
-    async with http.post(url, data=data, headers=JSON) as response:
+    async with http.post(url, data=io.BytesIO(data), headers=JSON) as response:
         return response.status, (await response.json())["error"]
 
 

