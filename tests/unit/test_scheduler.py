@@ -1,5 +1,7 @@
 """How an iteration is composed: order, budget, chunks, admission."""
 
+import sys
+
 import pytest
 
 from scheduling import BATCH, INTERACTIVE, Drive, class_limits, request, worker_limits
@@ -338,3 +340,27 @@ def test_an_abort_between_plan_and_commit_leaves_no_output_and_no_block() -> Non
     drive.scheduler.drop("b")
     drive.scheduler.check()
     assert drive.scheduler.lanes[INTERACTIVE].pool.used == 0
+
+
+def calls_of_a_step(waiting: int) -> int:
+    """Python calls that one step of a full class takes while so many wait."""
+    drive = Drive(worker_limits(class_limits(max_batch=4, kv_blocks=400)))
+    drive.add(*(request(f"r{i}", out=10) for i in range(4)))
+    drive.step()
+    drive.add(*(request(f"w{i}") for i in range(waiting)))
+    calls = 0
+
+    def count(frame: object, event: str, argument: object) -> None:
+        nonlocal calls
+        calls += event in ("call", "c_call")
+
+    sys.setprofile(count)
+    try:
+        drive.step()
+    finally:
+        sys.setprofile(None)
+    return calls
+
+
+def test_a_step_does_the_same_work_however_many_wait() -> None:
+    assert calls_of_a_step(waiting=10_000) == calls_of_a_step(waiting=100)

@@ -6,7 +6,6 @@ and where they do not, more are looked at for that row only. Every row comes out
 whatever rows are beside it.
 """
 
-from collections.abc import Callable
 from collections.abc import Sequence as Many
 from dataclasses import dataclass
 
@@ -74,27 +73,17 @@ class Rows:
 def choose(rows: Rows) -> torch.Tensor:
     """The token [R] that each row's random number picks."""
     tokens, decided = _among(rows, FEW)
-    unlimited = ~(rows.ranked | (rows.top_p < 1.0))[:, 0]
-    _settle(tokens, rows, ~decided & unlimited, _beyond_few)
-    limited = ~decided & ~unlimited
-    if limited.any():
-        where = limited.nonzero()[:, 0]
-        part = rows.pick(where)
-        wider, decided = _among(part, SOME)
-        _settle(wider, part, ~decided, lambda rest: _among(rest, rest.vocab)[0])
-        tokens[where] = wider
+    for row in (~decided).nonzero():  # rare, and one at a time, so that memory stays bounded
+        tokens[row] = _further(rows.pick(row))
     return tokens
 
 
-def _settle(
-    tokens: torch.Tensor,
-    rows: Rows,
-    which: torch.Tensor,
-    how: Callable[[Rows], torch.Tensor],
-) -> None:
-    """Fill in the tokens of the rows of a mask, if there are any."""
-    if which.any():
-        tokens[which] = how(rows.pick(which))
+def _further(row: Rows) -> torch.Tensor:
+    """The token [1] of a single row for which the few most likely tokens do not decide."""
+    if not (row.ranked | (row.top_p < 1.0)).item():
+        return _beyond_few(row)
+    token, decided = _among(row, SOME)
+    return token if decided.item() else _among(row, row.vocab)[0]
 
 
 def _among(rows: Rows, width: int) -> tuple[torch.Tensor, torch.Tensor]:

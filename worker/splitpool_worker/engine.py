@@ -224,8 +224,7 @@ class Engine:
         if self._scheduler.idle and not self._checked:
             self._checked = True
             self._check()
-        if not self._stopping:  # set before the post that ends the wait
-            self._mailbox.wait(_until(plan.wake_at, self._clock()))
+        self._mailbox.wait(_until(plan.wake_at, self._clock()))
 
     def _check(self) -> None:
         try:

@@ -14,52 +14,66 @@ from splitpool_worker.logit_edits import edit, edits
 from splitpool_worker.randomness import uniform
 from splitpool_worker.sequence import Drawn, Sequence, TokenLogprobs
 
+GROUP = 8
+"""Rows edited and drawn at a time: they are copied, and the quota knows of one set of logits."""
 COLDEST = 1e-4
 """Temperatures below this are argmax: dividing by them would only overflow."""
 
 
 @torch.inference_mode()
 def draw(logits: torch.Tensor, sequences: Many[Sequence]) -> list[Drawn | None]:
-    """The next token of each sequence from its row of float32 logits [R, V], which may be changed;
-    None for a row that holds no finite maximum (a model that broke down for this sequence)."""
+    """The next token of each sequence from its row of float32 logits [R, V]; None for a row that
+    holds no finite maximum (a model that broke down for this sequence)."""
     if not sequences:
         return []
-    special = [i for i, sequence in enumerate(sequences) if not sequence.greedy]
-    raw = _raw_logprobs(logits, sequences, special)
-    for i in special:
-        if edits(sequences[i]):
-            edit(logits[i], sequences[i])
     values, indices = best(logits)
-    tokens: list[int] = indices.tolist()
-    finite = [isfinite(value) for value in values.tolist()]
-    warm = [i for i in special if finite[i] and sequences[i].request.params.temperature >= COLDEST]
-    if warm:
-        part = slice(None) if len(warm) == len(sequences) else warm
-        drawn = _draw_warm(logits[part], values[part], [sequences[i] for i in warm])
-        for i, token in zip(warm, drawn, strict=True):
-            tokens[i] = token
+    drawn = [
+        Drawn(token) if isfinite(value) else None
+        for value, token in zip(values.tolist(), indices.tolist(), strict=True)
+    ]
+    special = [i for i, s in enumerate(sequences) if not s.greedy and drawn[i] is not None]
+    for start in range(0, len(special), GROUP):
+        group = special[start : start + GROUP]
+        for i, token in zip(
+            group, _draw_special(logits[group], [sequences[i] for i in group]), strict=True
+        ):
+            drawn[i] = token
+    return drawn
+
+
+def _draw_special(logits: torch.Tensor, sequences: Many[Sequence]) -> list[Drawn]:
+    """Tokens of sequences that are not plainly greedy, from a copy of their logits."""
+    raw = [
+        None if sequence.request.params.logprobs is None else row.log_softmax(-1)
+        for row, sequence in zip(logits, sequences, strict=True)
+    ]
+    for row, sequence in zip(logits, sequences, strict=True):
+        if edits(sequence):
+            edit(row, sequence)
+    values, indices = best(logits)
+    warm = _draw_warm(logits, values, sequences)
+    tokens: list[int] = torch.where(
+        _temperatures(sequences, logits) < COLDEST, indices, warm
+    ).tolist()
     return [
-        Drawn(token, _logprobs(raw.get(i), sequences[i], token)) if ok else None
-        for i, (token, ok) in enumerate(zip(tokens, finite, strict=True))
+        Drawn(token, _logprobs(row, sequence, token))
+        for row, sequence, token in zip(raw, sequences, tokens, strict=True)
     ]
 
 
-def _raw_logprobs(
-    logits: torch.Tensor, sequences: Many[Sequence], special: Many[int]
-) -> dict[int, torch.Tensor]:
-    """Log-probabilities [V] of the rows that ask for them, before anything is edited."""
-    wanted = [i for i in special if sequences[i].request.params.logprobs is not None]
-    return dict(zip(wanted, logits[wanted].log_softmax(-1), strict=True)) if wanted else {}
-
-
-def _draw_warm(logits: torch.Tensor, highest: torch.Tensor, sequences: Many[Sequence]) -> list[int]:
-    """Tokens drawn at a temperature above zero; uses up the logits."""
+def _draw_warm(
+    logits: torch.Tensor, highest: torch.Tensor, sequences: Many[Sequence]
+) -> torch.Tensor:
+    """The token [R] of each row at its temperature, if above zero; uses up the logits."""
     params = [sequence.request.params for sequence in sequences]
-    heat = torch.tensor([p.temperature for p in params], device=logits.device)
+    heat = _temperatures(sequences, logits).clamp(min=COLDEST)
     weights = logits.sub_(highest[:, None]).div_(heat[:, None]).exp_()
-    numbers = [uniform(s.request.params.seed, s.outputs) for s in sequences]
-    tokens: list[int] = choose(Rows.of(weights, params, numbers)).tolist()
-    return tokens
+    numbers = [uniform(p.seed, s.outputs) for p, s in zip(params, sequences, strict=True)]
+    return choose(Rows.of(weights, params, numbers))
+
+
+def _temperatures(sequences: Many[Sequence], like: torch.Tensor) -> torch.Tensor:
+    return torch.tensor([s.request.params.temperature for s in sequences], device=like.device)
 
 
 def _logprobs(raw: torch.Tensor | None, sequence: Sequence, token: int) -> TokenLogprobs | None:
