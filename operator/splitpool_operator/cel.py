@@ -1,7 +1,8 @@
 """Every rule of `rules` once more, in CEL, for the API server.
 
 A quantity is read as whole bytes: `asInteger` refuses "1.5Gi", which Kubernetes keeps as a decimal,
-so such a value goes through its exact enough float. There is no multiplication on quantities.
+so such a value goes through its exact enough float. There is no multiplication on quantities. A
+message has no numbers where they are integers: the cost of their text cannot be bounded.
 """
 
 from dataclasses import dataclass
@@ -77,9 +78,8 @@ def _ordered(field: str) -> Cel:
     return Cel(
         at="spec",
         rule=f"{_I}.{field} <= {_B}.{field}",
-        message=f"pools.interactive.{field} must not be above pools.batch.{field}",
-        expression=f"'pools.interactive.{field} ' + string({_I}.{field}) + ' > pools.batch.' + "
-        f"'{field} ' + string({_B}.{field}) + '; lower it, or raise batch'",
+        message=f"pools.interactive.{field} must not be above pools.batch.{field}; lower it, or "
+        "raise batch's",
         field=f".pools.interactive.{field}",
     )
 
@@ -102,6 +102,10 @@ _HIGH_I, _HIGH_B = _high("interactive"), _high("batch")
 _FITS_HINT = "lower replicas or quotas, or raise accelerator.count"
 
 
+# A default of {} is validated before the defaults inside it apply, hence the tests of presence.
+_HOST_ACCESS = ("hostIPC", "hostPID", "hostNetwork")
+
+
 def _starts(variable: str, prefixes: tuple[str, ...]) -> str:
     return " || ".join(f"{variable}.startsWith('{prefix}')" for prefix in prefixes)
 
@@ -109,8 +113,8 @@ def _starts(variable: str, prefixes: tuple[str, ...]) -> str:
 def _no_gpu(kind: str) -> Cel:
     return Cel(
         at="spec.podTemplate",
-        rule=f"!has(self.resources.{kind}) || self.resources.{kind}.all(name, "
-        f"!({_starts('name', FORBIDDEN_RESOURCE_PREFIXES)}))",
+        rule=f"!has(self.resources) || !has(self.resources.{kind}) || self.resources.{kind}"
+        f".all(name, !({_starts('name', FORBIDDEN_RESOURCE_PREFIXES)}))",
         message=f"podTemplate.resources.{kind}: GPUs follow from spec.sharing; remove them",
         field=f".resources.{kind}",
     )
@@ -148,9 +152,8 @@ def _room_for_prefill(name: str, path: str, on_gpu: int, on_cpu: int) -> Cel:
     return Cel(
         at="spec",
         rule=f"{budget} >= {path}.maxBatch + 16",
-        message=f"pools.{name}.tokenBudget must be at least maxBatch + 16",
-        expression=f"'pools.{name}.tokenBudget ' + string({budget}) + ' < maxBatch ' + "
-        f"string({path}.maxBatch) + ' + 16; raise tokenBudget or lower maxBatch'",
+        message=f"pools.{name}.tokenBudget (default {on_gpu}, cpu {on_cpu}) must be at least "
+        "maxBatch + 16; raise it or lower maxBatch",
         field=f".pools.{name}",
     )
 
@@ -173,9 +176,8 @@ RULES_IN_CEL: dict[str, tuple[Cel, ...]] = {
             at="spec",
             rule=_fits(f"{_I}.replicas", f"{_B}.replicas"),
             message=f"all declared replicas must fit the accelerators; {_FITS_HINT}",
-            expression=f"string({_I}.replicas) + ' x ' + {_I}.vram + ' + ' + string({_B}.replicas)"
-            f" + ' x ' + {_B}.vram + ' do not fit ' + string(self.accelerator.count) + ' x ("
-            f"' + self.accelerator.memory + ' - headroom); {_FITS_HINT}'",
+            expression=f"'all declared replicas of ' + {_I}.vram + ' and ' + {_B}.vram + ' do not "
+            f"fit accelerator.count x (' + self.accelerator.memory + ' - headroom); {_FITS_HINT}'",
             field=".pools",
         ),
     ),
@@ -271,7 +273,8 @@ RULES_IN_CEL: dict[str, tuple[Cel, ...]] = {
     "no_memory_limit_on_cpu": (
         Cel(
             at="spec",
-            rule=f"!({_CPU}) || !has(self.podTemplate.resources.limits) || "
+            rule=f"!({_CPU}) || !has(self.podTemplate.resources) || "
+            "!has(self.podTemplate.resources.limits) || "
             "!('memory' in self.podTemplate.resources.limits)",
             message="on cpu the memory limit is vram + hostMemory; remove podTemplate's and set "
             "hostMemory",
@@ -281,8 +284,9 @@ RULES_IN_CEL: dict[str, tuple[Cel, ...]] = {
     "no_host_access": (
         Cel(
             at="spec.podTemplate",
-            rule="!self.hostIPC && !self.hostPID && !self.hostNetwork && "
-            "!self.securityContext.privileged",
+            rule=" && ".join(f"!(has(self.{f}) && self.{f})" for f in _HOST_ACCESS)
+            + " && !(has(self.securityContext) && has(self.securityContext.privileged)"
+            " && self.securityContext.privileged)",
             message="hostIPC, hostPID, hostNetwork, privileged could lift the quota; remove them",
         ),
     ),
@@ -321,5 +325,7 @@ BELOW_A_PEBIBYTE = Cel(
     at="", rule="quantity(self).isLessThan(quantity('1Pi'))", message="must be below 1Pi"
 )
 POSITIVE = Cel(
-    at="", rule="quantity(self).sign() > 0", message='0 bytes are not enough; write "80Gi"'
+    at="",
+    rule="quantity(self).isGreaterThan(quantity('0'))",
+    message='0 bytes are not enough; write "80Gi"',
 )

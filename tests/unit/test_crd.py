@@ -113,6 +113,25 @@ def test_rules_are_balanced_short_and_speak_one_line() -> None:
         assert len(entry.get("messageExpression", "")) < 5000
 
 
+def test_rules_call_only_what_a_quantity_has() -> None:
+    known = {"isInteger", "asInteger", "asApproximateFloat", "isLessThan", "isGreaterThan"}
+    for path, entry in VALIDATIONS:
+        assert set(re.findall(r"quantity\([^()]*\)\.(\w+)", entry["rule"])) <= known, path
+
+
+def test_messages_make_no_text_of_numbers_whose_cost_has_no_bound() -> None:
+    for path, entry in VALIDATIONS:
+        assert "string(" not in entry.get("messageExpression", ""), path
+
+
+def test_rules_of_objects_that_default_to_nothing_test_for_presence() -> None:
+    """The API server validates a default of {} before the defaults inside it apply."""
+    for path, entry in VALIDATIONS:
+        if NODES[path].get("default") == {}:
+            for name in re.findall(r"self\.[a-zA-Z0-9.]+", entry["rule"]):
+                assert f"has({name.removesuffix('.all')})" in entry["rule"], (path, name)
+
+
 def test_fields_that_rules_read_are_in_the_schema() -> None:
     for path, entry in VALIDATIONS:
         for name in re.findall(r"self((?:\.[a-zA-Z0-9]+)+)", entry["rule"]):
