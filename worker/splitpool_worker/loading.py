@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import torch
 
 from splitpool_worker import heap, tokenizer
-from splitpool_worker.config import WorkerConfig
+from splitpool_worker.config import ConfigError, WorkerConfig
 from splitpool_worker.inspect import ModelCard
 from splitpool_worker.metrics import ClassMemory
 from splitpool_worker.runner import TorchRunner
@@ -24,7 +24,13 @@ PROBE_BYTES = 128 << 20
 
 
 def load(config: WorkerConfig) -> Model:
-    """Raises ModelNotFound, ModelUnreadable, BadModelLength, OpsUnavailable, QuotaTooSmall."""
+    """Raises ModelNotFound, ModelUnreadable, BadModelLength, OpsUnavailable, QuotaTooSmall, and
+    ConfigError where the device is not there."""
+    if config.device == "cuda" and not torch.cuda.is_available():
+        raise ConfigError(
+            "--device cuda: torch sees no GPU on this machine; check its driver, or declare "
+            "accelerator.type: cpu"
+        )
     with heap.tidy():
         return _load(config)
 
