@@ -10,7 +10,9 @@ from splitpool_worker.pace import OUTLIER, Pace, StepWork
 
 
 def work(decodes: int = 0, context: int = 0, prefills: int = 0, start: int = 0) -> StepWork:
-    made = StepWork(decodes=decodes, attended=decodes * context)
+    made = StepWork()
+    for _ in range(decodes):
+        made.decode(context)
     made.prefill(start, prefills)
     return made
 
@@ -124,3 +126,12 @@ def test_no_series_of_times_makes_the_prediction_negative_or_meaningless(
         pace.observe(step, value)
         assert 0.0 <= pace.predict(step) < float("inf")
         assert 0 <= pace.room(step, 0, wanted=512, untrusted=128) <= 512
+
+
+def test_decodes_that_fill_a_step_leave_prefill_a_third_of_it() -> None:
+    pace = taught(random.Random(6), (0.01, 0.01, 0.001, 0.0), steps=400, noise=0.0)
+    step = work(29, 100)
+    step.prefill(0, pace.room(step, 0, wanted=10_000, untrusted=0))
+
+    assert cost(step, 0.01, 0.01, 0.001, 0.0) == pytest.approx(1.5 * 0.3, rel=0.2)
+    assert pace.room(step, 0, wanted=10_000, untrusted=0) == 0

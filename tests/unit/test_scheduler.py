@@ -18,9 +18,7 @@ def order(drive: Drive) -> list[str]:
     return [share.sequence.id for share in drive.plans[-1].shares]
 
 
-def test_an_iteration_goes_interactive_decodes_then_prefills_then_batch_decodes_then_prefills() -> (
-    None
-):
+def test_interactive_comes_before_batch_and_decodes_before_prefills() -> None:
     drive = both()
     drive.add(request("batch decode", cls=BATCH), request("interactive decode"))
     drive.step()
@@ -29,10 +27,21 @@ def test_an_iteration_goes_interactive_decodes_then_prefills_then_batch_decodes_
 
     assert order(drive) == [
         "interactive decode",
-        "interactive prompt",
         "batch decode",
+        "interactive prompt",
         "batch prompt",
     ]
+
+
+def test_an_interactive_prompt_has_its_budget_before_batch_has_any_beyond_its_sixteenth() -> None:
+    drive = both()
+    drive.add(*(request(f"b{i}", cls=BATCH, out=50) for i in range(32)))
+    drive.step()
+    drive.add(request("chat", prompt=60), request("job", prompt=200, cls=BATCH))
+    shares = drive.step()
+
+    assert shares.pop("chat") == 60
+    assert sum(shares.values()) == 64 // 16
 
 
 def test_a_prompt_is_prefilled_in_chunks_while_another_waits() -> None:

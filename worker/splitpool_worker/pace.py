@@ -18,6 +18,8 @@ RATE = 0.2
 OUTLIER = 2.0
 """A step that took this many times longer, or shorter, than predicted counts as that far off: a
 single stall is not a cost."""
+LONGEST_FILL = 1.5
+"""Times the cost of its decodes that a step may take, be it longer than the longest allowed."""
 LEAST = 1e-12
 """Seconds: a cost that fell to nothing could never rise again."""
 EARLY = 5
@@ -32,10 +34,19 @@ class StepWork:
     decodes: int = 0
     prefills: int = 0
     attended: int = 0
+    attended_by_decodes: int = 0
+
+    def decode(self, context: int) -> None:
+        self.decodes += 1
+        self.attended += context
+        self.attended_by_decodes += context
 
     def prefill(self, start: int, count: int) -> None:
         self.prefills += count
         self.attended += count * start + count * (count + 1) // 2
+
+    def without_prefill(self) -> "StepWork":
+        return StepWork(decodes=self.decodes, attended=self.attended_by_decodes)
 
     def features(self) -> tuple[float, ...]:
         return (1.0, self.decodes, self.prefills, self.attended)
@@ -55,13 +66,15 @@ class Pace:
         """Of `wanted` prefill tokens at position `start`, how many still fit beside `work`.
 
         Before anything is learned a step carries at most `untrusted` prefill tokens. An infinite
-        step limits nothing.
+        step limits nothing. Where decodes alone fill the step, prefill has a third of it still:
+        in smaller bites the same prompt would hold up more steps, for longer in all.
         """
         if isinf(self._max_step_s):
             return wanted
         if not self._steps:
             return max(0, min(wanted, untrusted - work.prefills))
-        left = self._max_step_s - self.predict(work)
+        fixed = self.predict(work.without_prefill())
+        left = max(self._max_step_s, LONGEST_FILL * fixed) - self.predict(work)
         if left <= 0.0:
             return 0
         _, _, per_token, per_attended = self._costs

@@ -96,17 +96,21 @@ class Scheduler:
             lane.check()
 
     def plan(self, now: float) -> StepPlan:
-        """Compose the next iteration; admits, grows and preempts on the way."""
+        """Compose the next iteration; admits, grows and preempts on the way.
+
+        Interactive comes first: batch decodes are planned before interactive prefills, so that the
+        pace knows of them, but from what is set aside for batch while such prefills go on.
+        """
         plan = StepPlan(number=self._steps)
         turns = [[lane] for lane in self._lanes.values()]
         if not self._limits.class_priority:
             turns = [list(self._lanes.values())]
         background = self._limits.class_priority and self._interactive_busy()
+        for lane in self._lanes.values():
+            share = self._share(lane, plan, background, now)
+            plan.portions[lane.limits.cls] = Portion(share, lane.preemptions)
+            self._decode(lane, plan, orphans=False)
         for lanes in turns:
-            for lane in lanes:
-                share = self._share(lane, plan, background, now)
-                plan.portions[lane.limits.cls] = Portion(share, lane.preemptions)
-                self._decode(lane, plan, orphans=False)
             self._prefill(lanes, plan, now, orphans=False)
         self._serve_orphans(plan, now)
         self._watch(plan, now)

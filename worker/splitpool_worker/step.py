@@ -55,9 +55,8 @@ class StepPlan:
     def add_decodes(self, lane: Lane, sequences: list[Sequence]) -> None:
         for sequence in sequences:
             sequence.served = self.number
-            self.work.attended += sequence.computed + 1
+            self.work.decode(sequence.computed + 1)
             self.shares.append(Share(lane, sequence, sequence.computed, 1, True))
-        self.work.decodes += len(sequences)
         self.portions[lane.limits.cls].decodes += len(sequences)
 
     def add_prefill(self, lane: Lane, sequence: Sequence, count: int) -> None:
