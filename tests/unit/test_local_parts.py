@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from splitpool_operator import host_memory, inspect_model, ports, refusals
@@ -29,6 +29,7 @@ def test_delays_double_up_to_a_limit() -> None:
     assert [backoff.delay(n) for n in (1, 2, 3, 6, 7, 50)] == [0.5, 1, 2, 16, 30, 30]
 
 
+@settings(deadline=None)
 @given(st.integers(1, 10_000))
 def test_no_number_of_failures_makes_a_delay_longer_than_the_limit(failures: int) -> None:
     assert 0 < Backoff().delay(failures) <= 30

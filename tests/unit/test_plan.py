@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from splitpool_operator.plan import Plan, Step, plan, shares
@@ -49,6 +49,7 @@ def test_declared_cores_win_over_the_machines() -> None:
     assert interactive.env["OMP_NUM_THREADS"] == "4"
 
 
+@settings(deadline=None)
 @given(st.integers(1, 256), st.integers(1, 64))
 def test_every_worker_gets_a_core_and_no_core_is_lost(cores: int, workers: int) -> None:
     counts = shares(cores, workers)
@@ -118,6 +119,7 @@ def test_gpus_of_a_second_pool_follow_those_of_the_first() -> None:
     assert "--device cuda" in " ".join(workers[0].argv)
 
 
+@settings(deadline=None)
 @given(
     st.sampled_from(["Split", "Shared"]),
     st.integers(1, 4),

@@ -3,7 +3,7 @@
 from fractions import Fraction
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from splitpool_operator import quantity
@@ -88,11 +88,13 @@ def test_a_negative_number_of_bytes_is_refused() -> None:
         quantity.to_bytes("-1Gi")
 
 
+@settings(deadline=None)
 @given(st.integers(min_value=0, max_value=2**63))
 def test_what_is_shown_reads_back_as_the_same_bytes(count: int) -> None:
     assert quantity.to_bytes(quantity.show(count)) == count
 
 
+@settings(deadline=None)
 @given(
     st.integers(min_value=0, max_value=10**12),
     st.integers(min_value=0, max_value=999),
@@ -107,6 +109,7 @@ def test_parsing_is_exact_decimal_arithmetic(whole: int, thousandths: int, suffi
     assert quantity.parse(f"{whole}.{thousandths:03d}{suffix}") == expected
 
 
+@settings(deadline=None)
 @given(st.integers(min_value=0, max_value=2**50))
 def test_the_short_form_for_people_is_within_one_per_cent(count: int) -> None:
     shown = quantity.approximate(count)

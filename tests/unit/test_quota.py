@@ -38,6 +38,7 @@ MOST_BESIDE = st.integers(1, 5).flatmap(
 ).map(lambda counts: sorted(counts, reverse=True))  # fmt: skip
 
 
+@settings(deadline=None)
 @given(st.integers(1, 4), st.integers(0, 8), st.integers(0, 8), MOST_BESIDE)
 def test_packing_finds_a_placement_exactly_where_one_exists(
     gpus: int, interactive: int, batch: int, most_beside: list[int]
@@ -74,7 +75,7 @@ def declared(
         return None
 
 
-@settings(max_examples=300)
+@settings(max_examples=300, deadline=None)
 @given(
     memory=st.integers(1, 100),
     headroom=st.integers(0, 20),
@@ -237,6 +238,7 @@ def test_the_combination_of_mig_profiles_must_exist_on_one_gpu(
     assert (one is not None) == exists
 
 
+@settings(deadline=None)
 @given(st.integers(1, 4 * GIB))
 def test_a_quota_is_its_parts_and_less_than_a_block_is_spare(size: int) -> None:
     room = quota.room(size, CARD, pays_weights=True)
