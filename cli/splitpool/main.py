@@ -9,7 +9,7 @@ from pathlib import Path
 
 from splitpool import completion, plan_command, up_command
 from splitpool.plan_command import MODEL_NOTE
-from splitpool_operator import crd
+from splitpool_operator.declaration import crd
 
 _EPILOG = """\
 examples:

@@ -6,11 +6,11 @@ import sys
 from typing import Any
 
 from splitpool import pool_file, vram_table
-from splitpool_operator import inspect_model, refusals
-from splitpool_operator.inspect_model import INSPECT, InspectFailed
-from splitpool_operator.plan import Plan
-from splitpool_operator.quota import QuotaTooSmall, Room
-from splitpool_operator.refusals import EXIT_DOES_NOT_FIT, EXIT_FAILED, EXIT_NO_MODEL
+from splitpool_operator.local import inspect_model, refusals
+from splitpool_operator.local.inspect_model import INSPECT, InspectFailed
+from splitpool_operator.local.refusals import EXIT_DOES_NOT_FIT, EXIT_FAILED, EXIT_NO_MODEL
+from splitpool_operator.planning.plan import Plan
+from splitpool_operator.planning.quota import QuotaTooSmall, Room
 
 MODEL_NOTE = "Numbers of the model need its file on this machine (file:// or python://)."
 

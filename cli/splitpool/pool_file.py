@@ -5,13 +5,13 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from splitpool_operator import plan as planning
-from splitpool_operator import reading
-from splitpool_operator.plan import Plan
-from splitpool_operator.pool import InferencePool
-from splitpool_operator.problems import PoolFileError
-from splitpool_operator.quota import DoesNotFit
-from splitpool_operator.refusals import EXIT_BAD_FILE, EXIT_DOES_NOT_FIT
+from splitpool_operator.declaration import reading
+from splitpool_operator.declaration.pool import InferencePool
+from splitpool_operator.declaration.problems import PoolFileError
+from splitpool_operator.local.refusals import EXIT_BAD_FILE, EXIT_DOES_NOT_FIT
+from splitpool_operator.planning import plan as planning
+from splitpool_operator.planning.plan import Plan
+from splitpool_operator.planning.quota import DoesNotFit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,10 +4,10 @@ import argparse
 import sys
 
 from splitpool import pool_file
-from splitpool_operator import local
-from splitpool_operator.console import Console
-from splitpool_operator.options import Options
-from splitpool_operator.refusals import Refused
+from splitpool_operator.local import up as local
+from splitpool_operator.local.console import Console
+from splitpool_operator.local.options import Options
+from splitpool_operator.local.refusals import Refused
 
 
 def run(options: argparse.Namespace) -> int:

@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from splitpool_operator import defaults
-from splitpool_operator.plan import Plan, WorkerPlan
-from splitpool_operator.quantity import approximate, show
-from splitpool_operator.quota import Room
+from splitpool_operator.declaration import defaults
+from splitpool_operator.declaration.quantity import approximate, show
+from splitpool_operator.planning.plan import Plan, WorkerPlan
+from splitpool_operator.planning.quota import Room
 
 _PLACE = ("DEVICE", "WORKER", "CLASS", "THREADS", "QUOTA")
 _PARTS = ("CONTEXT", "WEIGHTS", "WORKSPACE", "KV", "TOKENS", "SEQUENCES")

@@ -5,7 +5,7 @@ from pathlib import Path
 from unittest import mock
 
 from splitpool import main, up_command
-from splitpool_operator.options import Options, Programs
+from splitpool_operator.local.options import Options, Programs
 
 HERE = Path(__file__).parent
 FAKE = (sys.executable, str(HERE / "fake_process.py"))

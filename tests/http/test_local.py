@@ -16,14 +16,15 @@ from typing import Any
 import psutil
 import pytest
 
-from splitpool_operator import local, ports
-from splitpool_operator.backoff import Backoff
-from splitpool_operator.console import Console
-from splitpool_operator.options import Options, Programs
-from splitpool_operator.plan import plan
-from splitpool_operator.refusals import Refused
-from splitpool_operator.running import Running
-from splitpool_operator.supervise import Timing
+from splitpool_operator.local import ports
+from splitpool_operator.local import up as local
+from splitpool_operator.local.backoff import Backoff
+from splitpool_operator.local.console import Console
+from splitpool_operator.local.options import Options, Programs
+from splitpool_operator.local.refusals import Refused
+from splitpool_operator.local.running import Running
+from splitpool_operator.local.supervise import Timing
+from splitpool_operator.planning.plan import plan
 from unit.pool_files import CPU, pool
 
 FAKES = Path(__file__).parents[1] / "fakes"
@@ -309,7 +310,7 @@ async def test_a_second_signal_stops_at_once(up: Up) -> None:
 async def test_a_router_that_outlasts_its_drain_is_killed(
     up: Up, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("splitpool_operator.running._ROUTER_GRACE", 0.1)
+    monkeypatch.setattr("splitpool_operator.local.running._ROUTER_GRACE", 0.1)
     up.behave(router={"ignore_term": True})
     no_time = {f"spec.pools.{name}.drainSeconds": 0 for name in ("interactive", "batch")}
     up.start(no_time)

@@ -11,7 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from splitpool_operator import ports
+from splitpool_operator.local import ports
 from unit.pool_files import CPU
 
 SCRIPT = Path(__file__).parents[1] / "fakes" / "up_with_fakes.py"

@@ -4,9 +4,9 @@ import copy
 import json
 from typing import Any
 
-from splitpool_operator import reading
-from splitpool_operator.pool import InferencePool
-from splitpool_operator.problems import PoolFileError, Problem, field
+from splitpool_operator.declaration import reading
+from splitpool_operator.declaration.pool import InferencePool
+from splitpool_operator.declaration.problems import PoolFileError, Problem, field
 
 DELETE = object()
 

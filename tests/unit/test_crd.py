@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
-from splitpool_operator import cel, crd, defaults
-from splitpool_operator.rules import RULES
+from splitpool_operator.declaration import cel, crd, defaults
+from splitpool_operator.declaration.rules import RULES
 from unit.pool_files import CPU, GPU, changed, fields, pool, problems
 
 FILE = Path(__file__).parents[2] / "crds" / "inferencepools.yaml"

@@ -11,14 +11,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from splitpool_operator import host_memory, inspect_model, ports, refusals
-from splitpool_operator.backoff import Backoff
-from splitpool_operator.console import Console
-from splitpool_operator.endpoints import EndpointsFile
-from splitpool_operator.plan import plan
-from splitpool_operator.progress import Phase, Progress
-from splitpool_operator.refusals import Refused
-from splitpool_operator.welcome import welcome
+from splitpool_operator.local import host_memory, inspect_model, ports, refusals
+from splitpool_operator.local.backoff import Backoff
+from splitpool_operator.local.console import Console
+from splitpool_operator.local.endpoints import EndpointsFile
+from splitpool_operator.local.progress import Phase, Progress
+from splitpool_operator.local.refusals import Refused
+from splitpool_operator.local.welcome import welcome
+from splitpool_operator.planning.plan import plan
 from unit.pool_files import CPU, GPU, pool
 
 GIB = 1024**3

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from splitpool_operator.plan import Plan, Step, plan, shares
-from splitpool_operator.problems import PoolFileError
-from splitpool_operator.quota import DoesNotFit
-from splitpool_operator.reading import read_file
+from splitpool_operator.declaration.problems import PoolFileError
+from splitpool_operator.declaration.reading import read_file
+from splitpool_operator.planning.plan import Plan, Step, plan, shares
+from splitpool_operator.planning.quota import DoesNotFit
 from unit.pool_files import CPU, GPU, pool
 
 ROOT = Path(__file__).parents[2]

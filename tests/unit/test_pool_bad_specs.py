@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from splitpool_operator.problems import field
+from splitpool_operator.declaration.problems import field
 from unit.pool_files import CPU, DELETE, GPU, MIG, changed, problems
 
 I, B = "spec.pools.interactive", "spec.pools.batch"  # noqa: E741 - the two classes

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from splitpool_operator import defaults, reading
-from splitpool_operator.pool import from_object
-from splitpool_operator.problems import PoolFileError, Problem, field
-from splitpool_operator.rules import update_problems
+from splitpool_operator.declaration import defaults, reading
+from splitpool_operator.declaration.pool import from_object
+from splitpool_operator.declaration.problems import PoolFileError, Problem, field
+from splitpool_operator.declaration.rules import update_problems
 from unit.pool_files import CPU, GPU, changed, fields, pool, problems, read
 
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*.yaml"))

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from splitpool_operator import mig, packing, quota
-from splitpool_operator.pool import InferencePool
-from splitpool_operator.problems import PoolFileError
-from splitpool_operator.quantity import show
-from splitpool_operator.quota import DoesNotFit, ModelCard, QuotaTooSmall
+from splitpool_operator.declaration.pool import InferencePool
+from splitpool_operator.declaration.problems import PoolFileError
+from splitpool_operator.declaration.quantity import show
+from splitpool_operator.planning import mig, packing, quota
+from splitpool_operator.planning.quota import DoesNotFit, ModelCard, QuotaTooSmall
 from unit.pool_files import CPU, GPU, MIG, changed, pool
 
 GIB = 1024**3

@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from splitpool_operator import reference
+from splitpool_operator.declaration import reference
 
 PAGE = Path(__file__).parents[2] / "docs" / "inferencepool.md"
 

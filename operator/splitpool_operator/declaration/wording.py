@@ -7,8 +7,8 @@ from typing import Any, get_args
 from pydantic import BaseModel
 from pydantic_core import ErrorDetails
 
-from splitpool_operator.fields import REMEDIES
-from splitpool_operator.problems import Path, Problem
+from splitpool_operator.declaration.fields import REMEDIES
+from splitpool_operator.declaration.problems import Path, Problem
 
 _NOT_YET = {
     ("spec", "model", "quantization"): "this version serves unquantised weights only; write none "

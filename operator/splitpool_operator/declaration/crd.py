@@ -11,10 +11,10 @@ from typing import Any
 from ruamel.yaml import YAML
 from ruamel.yaml.representer import SafeRepresenter
 
-from splitpool_operator import cel
-from splitpool_operator.cel import Cel
-from splitpool_operator.crd_status import COLUMNS, STATUS
-from splitpool_operator.pool import KIND, Spec
+from splitpool_operator.declaration import cel
+from splitpool_operator.declaration.cel import Cel
+from splitpool_operator.declaration.crd_status import COLUMNS, STATUS
+from splitpool_operator.declaration.pool import KIND, Spec
 
 GROUP = "splitpool.dev"
 VERSION = "v1alpha1"

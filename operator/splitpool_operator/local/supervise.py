@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 
 import aiohttp
 
-from splitpool_operator.backoff import Backoff
-from splitpool_operator.child import Child, LineSink
-from splitpool_operator.inspect_model import last_error
-from splitpool_operator.progress import Phase, Progress
+from splitpool_operator.local.backoff import Backoff
+from splitpool_operator.local.child import Child, LineSink
+from splitpool_operator.local.inspect_model import last_error
+from splitpool_operator.local.progress import Phase, Progress
 
 # A worker or router that ends so has said why, and would say it again.
 HOPELESS_CODES = frozenset({2, 3, 4})

@@ -6,12 +6,12 @@ The same rules stand in the CRD as CEL (`cel`): an API server refuses what a fil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from splitpool_operator import defaults
-from splitpool_operator.budget import budget
-from splitpool_operator.pod_rules import POD_RULES
-from splitpool_operator.pool import CLASSES, ClassName, Spec, class_spec
-from splitpool_operator.problems import Path, Problem
-from splitpool_operator.quantity import show
+from splitpool_operator.declaration import defaults
+from splitpool_operator.declaration.budget import budget
+from splitpool_operator.declaration.pod_rules import POD_RULES
+from splitpool_operator.declaration.pool import CLASSES, ClassName, Spec, class_spec
+from splitpool_operator.declaration.problems import Path, Problem
+from splitpool_operator.declaration.quantity import show
 
 Check = Callable[[Spec], Iterator[Problem]]
 _MEMORY = ("accelerator.type", "accelerator.memory", "accelerator.headroom")

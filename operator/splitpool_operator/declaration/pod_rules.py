@@ -2,9 +2,12 @@
 
 from collections.abc import Callable, Iterator
 
-from splitpool_operator.pod_template import FORBIDDEN_ENV_PREFIXES, FORBIDDEN_RESOURCE_PREFIXES
-from splitpool_operator.pool import Spec
-from splitpool_operator.problems import Problem
+from splitpool_operator.declaration.pod_template import (
+    FORBIDDEN_ENV_PREFIXES,
+    FORBIDDEN_RESOURCE_PREFIXES,
+)
+from splitpool_operator.declaration.pool import Spec
+from splitpool_operator.declaration.problems import Problem
 
 _WHY = "could lift the quota"
 

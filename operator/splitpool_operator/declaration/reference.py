@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from splitpool_operator import crd
+from splitpool_operator.declaration import crd
 
 _INTRO = """\
 # The InferencePool

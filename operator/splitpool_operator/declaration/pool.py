@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import Field
 
-from splitpool_operator.fields import (
+from splitpool_operator.declaration.fields import (
     Bytes,
     BytesOrZero,
     Header,
@@ -20,8 +20,8 @@ from splitpool_operator.fields import (
     Source,
     Url,
 )
-from splitpool_operator.fields import Objective as ObjectiveName
-from splitpool_operator.pod_template import PodTemplate
+from splitpool_operator.declaration.fields import Objective as ObjectiveName
+from splitpool_operator.declaration.pod_template import PodTemplate
 
 API_VERSION = "splitpool.dev/v1alpha1"
 KIND = "InferencePool"

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from splitpool_operator.plan import Plan, WorkerPlan
+from splitpool_operator.planning.plan import Plan, WorkerPlan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,11 +7,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TextIO
 
-from splitpool_operator import defaults, host_memory, inspect_model, quota
-from splitpool_operator.inspect_model import InspectFailed
-from splitpool_operator.plan import Plan
-from splitpool_operator.pool import Spec
-from splitpool_operator.quota import Room
+from splitpool_operator.declaration import defaults
+from splitpool_operator.declaration.pool import Spec
+from splitpool_operator.local import host_memory, inspect_model
+from splitpool_operator.local.inspect_model import InspectFailed
+from splitpool_operator.planning import quota
+from splitpool_operator.planning.plan import Plan
+from splitpool_operator.planning.quota import Room
 
 EXIT_FAILED = 1
 EXIT_BAD_FILE = 2

@@ -6,7 +6,7 @@ The constant defaults are in `pool`; what depends on another field is computed h
 from dataclasses import dataclass
 from typing import Any
 
-from splitpool_operator.pool import (
+from splitpool_operator.declaration.pool import (
     CLASSES,
     ClassName,
     InferencePool,
@@ -16,7 +16,7 @@ from splitpool_operator.pool import (
     Spec,
     class_spec,
 )
-from splitpool_operator.quantity import show
+from splitpool_operator.declaration.quantity import show
 
 _HEADROOM_FLOOR = 2 * 1024**3
 _TOKEN_BUDGET = {

@@ -11,17 +11,17 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from splitpool_operator import host_memory, ports, refusals
-from splitpool_operator.console import Console
-from splitpool_operator.options import Options
-from splitpool_operator.plan import Plan
-from splitpool_operator.refusals import (
+from splitpool_operator.local import host_memory, ports, refusals
+from splitpool_operator.local.console import Console
+from splitpool_operator.local.options import Options
+from splitpool_operator.local.refusals import (
     EXIT_BAD_FILE,
     EXIT_DOES_NOT_FIT,
     EXIT_PORT_TAKEN,
     Refused,
 )
-from splitpool_operator.running import Running
+from splitpool_operator.local.running import Running
+from splitpool_operator.planning.plan import Plan
 
 
 def run(plans: list[Plan], options: Options, console: Console) -> int:

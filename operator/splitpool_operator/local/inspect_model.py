@@ -9,9 +9,9 @@ import subprocess
 import sys
 from collections.abc import Sequence
 
-from splitpool_operator.plan import Step
-from splitpool_operator.pool import Spec
-from splitpool_operator.quota import ModelCard
+from splitpool_operator.declaration.pool import Spec
+from splitpool_operator.planning.plan import Step
+from splitpool_operator.planning.quota import ModelCard
 
 INSPECT = (sys.executable, "-m", "splitpool_worker", "inspect")
 LOCAL_SCHEMES = ("file://", "python://")

@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
-from splitpool_operator.defaults import headroom, sharing
-from splitpool_operator.pool import ClassName, Spec, class_spec
-from splitpool_operator.quantity import approximate
+from splitpool_operator.declaration.defaults import headroom, sharing
+from splitpool_operator.declaration.pool import ClassName, Spec, class_spec
+from splitpool_operator.declaration.quantity import approximate
 
 MIG_SLICES = 7
 

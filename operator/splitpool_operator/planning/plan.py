@@ -7,9 +7,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from splitpool_operator import defaults, quota
-from splitpool_operator.packing import Load
-from splitpool_operator.pool import CLASSES, ClassName, InferencePool, Spec, class_spec
+from splitpool_operator.declaration import defaults
+from splitpool_operator.declaration.pool import CLASSES, ClassName, InferencePool, Spec, class_spec
+from splitpool_operator.planning import quota
+from splitpool_operator.planning.packing import Load
 
 # Bounded spinning: threads that have their cores wait by spinning this often before they sleep.
 _SPIN_COUNT = "2000"

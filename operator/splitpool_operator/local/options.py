@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from splitpool_operator.inspect_model import INSPECT
-from splitpool_operator.supervise import Timing
+from splitpool_operator.local.inspect_model import INSPECT
+from splitpool_operator.local.supervise import Timing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

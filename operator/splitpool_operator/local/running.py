@@ -10,14 +10,15 @@ from pathlib import Path
 
 import aiohttp
 
-from splitpool_operator import defaults, ports
-from splitpool_operator.console import Console
-from splitpool_operator.endpoints import EndpointsFile
-from splitpool_operator.options import Options
-from splitpool_operator.plan import Plan, WorkerPlan
-from splitpool_operator.progress import Progress
-from splitpool_operator.supervise import GivenUp, Run, Supervised
-from splitpool_operator.welcome import welcome
+from splitpool_operator.declaration import defaults
+from splitpool_operator.local import ports
+from splitpool_operator.local.console import Console
+from splitpool_operator.local.endpoints import EndpointsFile
+from splitpool_operator.local.options import Options
+from splitpool_operator.local.progress import Progress
+from splitpool_operator.local.supervise import GivenUp, Run, Supervised
+from splitpool_operator.local.welcome import welcome
+from splitpool_operator.planning.plan import Plan, WorkerPlan
 
 ROUTER = "router"
 _WORKER_HOST = "127.0.0.1"

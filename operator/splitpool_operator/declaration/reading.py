@@ -11,12 +11,12 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from splitpool_operator import marked_yaml
-from splitpool_operator.marked_yaml import Document
-from splitpool_operator.pool import API_VERSION, KIND, InferencePool
-from splitpool_operator.problems import Path, PoolFileError, Problem
-from splitpool_operator.rules import RULES
-from splitpool_operator.wording import sentence
+from splitpool_operator.declaration import marked_yaml
+from splitpool_operator.declaration.marked_yaml import Document
+from splitpool_operator.declaration.pool import API_VERSION, KIND, InferencePool
+from splitpool_operator.declaration.problems import Path, PoolFileError, Problem
+from splitpool_operator.declaration.rules import RULES
+from splitpool_operator.declaration.wording import sentence
 
 _STAND_INS: dict[Path, Any] = {
     ("apiVersion",): API_VERSION,

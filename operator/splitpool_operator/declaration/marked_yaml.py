@@ -12,7 +12,7 @@ from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from ruamel.yaml.reader import ReaderError
 
-from splitpool_operator.problems import Path, PoolFileError, Problem
+from splitpool_operator.declaration.problems import Path, PoolFileError, Problem
 
 _MERGE = "tag:yaml.org,2002:merge"
 _LARGEST_FILE = 1024**2

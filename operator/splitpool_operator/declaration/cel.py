@@ -7,7 +7,10 @@ message has no numbers where they are integers: the cost of their text cannot be
 
 from dataclasses import dataclass
 
-from splitpool_operator.pod_template import FORBIDDEN_ENV_PREFIXES, FORBIDDEN_RESOURCE_PREFIXES
+from splitpool_operator.declaration.pod_template import (
+    FORBIDDEN_ENV_PREFIXES,
+    FORBIDDEN_RESOURCE_PREFIXES,
+)
 
 _I, _B = "self.pools.interactive", "self.pools.batch"
 _SHARED = "self.topology == 'Shared'"

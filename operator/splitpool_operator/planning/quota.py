@@ -6,10 +6,11 @@ GPU the quotas of its workers and the headroom stay within its memory.
 
 from dataclasses import dataclass
 
-from splitpool_operator import defaults, mig, packing
-from splitpool_operator.packing import Load
-from splitpool_operator.pool import CLASSES, ClassName, Spec, class_spec
-from splitpool_operator.quantity import approximate, show
+from splitpool_operator.declaration import defaults
+from splitpool_operator.declaration.pool import CLASSES, ClassName, Spec, class_spec
+from splitpool_operator.declaration.quantity import approximate, show
+from splitpool_operator.planning import mig, packing
+from splitpool_operator.planning.packing import Load
 
 _MOST_ON_A_GPU = 256
 

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from splitpool_operator.fields import EnvName, Opaque, Part, ResourceList, Text
+from splitpool_operator.declaration.fields import EnvName, Opaque, Part, ResourceList, Text
 
 FORBIDDEN_ENV_PREFIXES = ("NVIDIA_", "CUDA_", "LD_", "PYTORCH_", "SPLITPOOL_")
 FORBIDDEN_RESOURCE_PREFIXES = ("nvidia.com/", "amd.com/")

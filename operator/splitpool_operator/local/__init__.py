@@ -1,0 +1,1 @@
+"""A pool on this machine: its workers and the router as child processes."""

@@ -1,0 +1,1 @@
+"""Does a pool fit, and which workers does it become? Pure."""
