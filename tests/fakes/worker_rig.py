@@ -116,6 +116,7 @@ async def worker(
         text=letters(),
         memory={part.cls: memory for part in parsed.classes},
         ops="reference",
+        device="here",
     )
     quick = intervals or Intervals(sweep=0.01, closing=1.0)
     bound = socket.create_server(("127.0.0.1", 0))

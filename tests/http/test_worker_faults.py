@@ -287,3 +287,4 @@ async def test_a_handler_that_ends_leaves_no_request_behind(rig: Rig) -> None:
     await asyncio.gather(*(leave() for _ in range(30)), return_exceptions=True)
 
     await rig.until(lambda: not rig.service.live and rig.idle())
+    assert not list(rig.service.streams)

@@ -1,6 +1,7 @@
 """A model from its source URI into memory, sized to the quotas."""
 
 import logging
+import socket
 import time
 from collections.abc import Mapping
 
@@ -48,6 +49,7 @@ def _load(config: WorkerConfig) -> Model:
         text=tokenizer.load(resolve(config.model)),
         memory={cls: _memory(part, card) for cls, part in parts.items()},
         ops=runner.ops_name,
+        device=_device(config),
         bytes_per_second=bandwidth,
     )
 
@@ -77,6 +79,12 @@ def _memory(part: VramParts, card: ModelCard) -> ClassMemory:
         kv=part.kv,
         kv_bytes_per_token=card.kv_bytes_per_token,
     )
+
+
+def _device(config: WorkerConfig) -> str:
+    if config.device == "cuda":
+        return f"GPU-{torch.cuda.get_device_properties(0).uuid}"
+    return config.node_name or socket.gethostname()
 
 
 def _bandwidth(device: str) -> float:

@@ -43,6 +43,7 @@ class Service:
     memory: Mapping[LatencyClass, ClassMemory]
     max_model_len: int
     ops: str
+    device: str
     stream_key: str
     intervals: Intervals = Intervals()
     clock: Callable[[], float] = time.monotonic
@@ -82,7 +83,7 @@ class Service:
             "classes": [part.cls.value for part in config.classes],
             "ready": self.is_ready,
             "draining": self.draining,
-            "device": config.node_name or config.device,
+            "device": self.device,
             "streamKey": self.stream_key,
             "maxModelLen": self.max_model_len,
             "ops": self.ops,

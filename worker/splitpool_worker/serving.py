@@ -39,6 +39,7 @@ class Model:
     text: TextModel
     memory: Mapping[LatencyClass, ClassMemory]
     ops: str
+    device: str  # GPU or host: workers that share it yield to one another
     bytes_per_second: float | None = None
 
 
@@ -106,6 +107,7 @@ async def running(
         memory=model.memory,
         max_model_len=model.runner.max_model_len,
         ops=model.ops,
+        device=model.device,
         stream_key=secrets.token_hex(4),
         intervals=intervals or Intervals(),
     )

@@ -104,7 +104,7 @@ _BYTE_OF = _byte_spelling()
 
 def _from_directory(path: Path) -> TextModel:
     config = _json(path / "tokenizer_config.json")
-    backend = Tokenizer.from_file(str(path / "tokenizer.json"))
+    backend = _from_file(path / "tokenizer.json")
     special = {
         name: text
         for name in ("bos_token", "eos_token", "unk_token", "pad_token")
@@ -120,6 +120,13 @@ def _from_directory(path: Path) -> TextModel:
         chat_template=_template(path, config),
         special=special,
     )
+
+
+def _from_file(path: Path) -> Any:
+    try:
+        return Tokenizer.from_file(str(path))
+    except Exception as error:  # the library has no type of its own for this
+        raise ValueError(str(error)) from error
 
 
 def _template(path: Path, config: Mapping[str, Any]) -> str | None:
