@@ -63,7 +63,7 @@ def _arguments() -> argparse.Namespace:
 def _compare(
     eager: Callable[[], object], ours: Callable[[], object], rounds: int
 ) -> tuple[float, float, float]:
-    """Medians of both and the median of the ratios of neighbours, which share the machine's mood."""
+    """Medians of both and the median of the ratios of neighbours, timed under the same load."""
     for _ in range(3):
         eager()
         ours()

@@ -33,6 +33,7 @@ class TorchRunner:
         self.num_blocks = kv.num_blocks
         self.ops_name = model.ops.name
         self.kv_bytes = kv.nbytes
+        self.weight_bytes = model.nbytes
         self._model = model
         self._kv = kv
         self._device = model.norm.device

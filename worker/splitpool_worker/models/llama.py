@@ -42,6 +42,17 @@ class Llama:
     norm: torch.Tensor
     head: Weight
 
+    @property
+    def nbytes(self) -> int:
+        """What the weights and rotary tables take; a head that is the embedding counts once."""
+        tensors = [self.rope.cos, self.rope.sin, self.embedding.data, self.norm]
+        if self.head is not self.embedding:
+            tensors.append(self.head.data)
+        for layer in self.layers:
+            matrices = (layer.qkv, layer.output, layer.gate_up, layer.down)
+            tensors += [layer.attention_norm, layer.mlp_norm, *(one.data for one in matrices)]
+        return sum(tensor.nbytes for tensor in tensors)
+
     def forward(self, at: Indices, kv: KVCache) -> torch.Tensor:
         """Logits [R, vocabulary] in float32, rounded like every activation to the model's dtype."""
         ops = self.ops

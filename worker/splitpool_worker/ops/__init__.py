@@ -32,5 +32,5 @@ def choose(name: str, device: torch.device, *, unsupported: str | None = None) -
     except BuildFailed as error:
         if name != "auto":
             raise OpsUnavailable(f"--ops {name}: {error}; use --ops reference or auto") from error
-        log.warning("running on the slower reference operations", extra={"reason": str(error)})
+        log.warning("running on the slower reference operations: %s", error)
         return ReferenceOps()

@@ -1,0 +1,238 @@
+"""The C++ operations against plain torch: random shapes, both types, every instruction set."""
+
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import torch
+
+from splitpool_worker.batch import Batch
+from splitpool_worker.indices import Indices
+from splitpool_worker.kv_cache import KVCache, LayerCache
+from splitpool_worker.ops.cpu import CpuOps
+from splitpool_worker.ops.interface import Ops, Rope
+from splitpool_worker.ops.reference import ReferenceOps
+
+CPU = torch.device("cpu")
+REFERENCE = ReferenceOps()
+DTYPES = [torch.float32, torch.bfloat16]
+FLAGS = set(Path("/proc/cpuinfo").read_text().split())
+# Each set of instructions that the kernels have code for, and what a CPU needs to run it.
+TARGETS = {
+    "native": ("-march=native", set[str]()),
+    "avx512-bf16": ("-march=cooperlake", {"avx512_bf16"}),
+    "avx2": ("-march=haswell", {"avx2", "fma"}),
+}
+
+
+@pytest.fixture(scope="module", params=TARGETS)
+def cpu(request: pytest.FixtureRequest) -> CpuOps:
+    target, needed = TARGETS[request.param]
+    if not needed <= FLAGS:
+        pytest.skip(f"this CPU lacks {needed - FLAGS}")
+    return CpuOps(2, [target])
+
+
+@pytest.fixture(params=DTYPES, ids=["fp32", "bf16"])
+def dtype(request: pytest.FixtureRequest) -> torch.dtype:
+    found: torch.dtype = request.param
+    return found
+
+
+def close(found: torch.Tensor, expected: torch.Tensor, dtype: torch.dtype) -> None:
+    """Two roundings of the dtype apart at most, relative to the largest value."""
+    assert found.dtype == expected.dtype
+    step = 2**-7 if dtype == torch.bfloat16 else 2**-18
+    scale = float(expected.float().abs().max())
+    torch.testing.assert_close(found, expected, rtol=step, atol=step * scale)
+
+
+def matrices(dtype: torch.dtype, seed: int) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+    """x [T, K] and weights [N, K] with odd T and N; K of both kinds (with and without tiles)."""
+    draw = random.Random(seed)
+    torch.manual_seed(seed)
+    for rows in (1, 2, 3, 5, 8, 15, 16, 17, 31, 33, 47, 64, 70):
+        columns = 32 * draw.randint(1, 9) + draw.choice([0, 0, 16])
+        outputs = draw.choice([1, 7, 16, 31, 48, 99, 144, 250])
+        yield torch.randn(rows, columns).to(dtype), torch.randn(outputs, columns).to(dtype)
+
+
+def test_linear_equals_the_reference(cpu: CpuOps, dtype: torch.dtype) -> None:
+    for x, weight in matrices(dtype, 1):
+        expected = REFERENCE.linear(x, REFERENCE.pack(weight))
+        close(cpu.linear(x, cpu.pack(weight)), expected, dtype)
+
+
+def test_logits_are_linear_rounded_to_the_dtype_in_float32(cpu: CpuOps, dtype: torch.dtype) -> None:
+    for x, weight in matrices(dtype, 2):
+        packed = cpu.pack(weight)
+        assert torch.equal(cpu.logits(x, packed), cpu.linear(x, packed).float())
+
+
+def test_a_row_of_linear_is_the_same_bits_whoever_is_computed_with_it(
+    cpu: CpuOps, dtype: torch.dtype
+) -> None:
+    torch.manual_seed(3)
+    packed = cpu.pack(torch.randn(144, 160).to(dtype))
+    x = torch.randn(70, 160).to(dtype)
+    whole = cpu.linear(x, packed)
+    for count in (1, 2, 3, 6, 16, 17, 33, 64):
+        assert torch.equal(cpu.linear(x[-count:].clone(), packed), whole[-count:])
+
+
+def test_embed_gives_back_the_rows_that_were_packed(cpu: CpuOps, dtype: torch.dtype) -> None:
+    table = torch.randn(203, 96).to(dtype)
+    tokens = torch.tensor([0, 202, 17, 16, 15, 17])
+    assert torch.equal(cpu.embed(cpu.pack(table), tokens), table[tokens])
+
+
+@pytest.mark.parametrize("rows", [1, 2, 7, 65])
+def test_norms_equal_the_reference(cpu: CpuOps, dtype: torch.dtype, rows: int) -> None:
+    torch.manual_seed(rows)
+    weight = torch.randn(576).to(dtype)
+    x, residual = torch.randn(2, rows, 576).to(dtype) * 3
+    close(cpu.rms_norm(x, weight, 1e-5), REFERENCE.rms_norm(x, weight, 1e-5), dtype)
+    ours, theirs = residual.clone(), residual.clone()
+    found = cpu.add_rms_norm(ours, x, weight, 1e-5)
+    expected = REFERENCE.add_rms_norm(theirs, x, weight, 1e-5)
+    close(found, expected, dtype)
+    assert torch.equal(ours, theirs)
+
+
+def test_silu_and_mul_equals_the_reference(cpu: CpuOps, dtype: torch.dtype) -> None:
+    torch.manual_seed(5)
+    gate_up = (torch.randn(13, 2 * 144) * 20).to(dtype)
+    gate_up[0, :8] = torch.tensor([0.0, -0.0, 88.0, -88.0, 1e4, -1e4, 1e-30, -1e-30])
+    close(cpu.silu_and_mul(gate_up), REFERENCE.silu_and_mul(gate_up), dtype)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scene:
+    """Sequences with random block tables; each has stored a context, `queries` rows come last."""
+
+    heads: int
+    kv_heads: int
+    head_dim: int
+    block_size: int
+    contexts: list[int]
+    queries: list[int]
+    tables: list[list[int]]
+
+    @staticmethod
+    def random(seed: int) -> "Scene":
+        draw = random.Random(seed)
+        kv_heads, block_size = draw.choice([1, 2, 3]), draw.choice([16, 16, 32])
+        contexts = [draw.choice([1, 2, 15, 16, 17, 63, 250, 300, 530]) for _ in range(3)]
+        blocks = [-(-context // block_size) for context in contexts]
+        free = list(range(sum(blocks) + 3))
+        draw.shuffle(free)
+        return Scene(
+            heads=kv_heads * draw.choice([1, 3, 4]),
+            kv_heads=kv_heads,
+            head_dim=draw.choice([32, 64, 64, 96, 128]),
+            block_size=block_size,
+            contexts=contexts,
+            queries=[min(c, draw.choice([1, 1, 2, 11, 40, 130])) for c in contexts],
+            tables=[[free.pop() for _ in range(count)] for count in blocks],
+        )
+
+    @property
+    def num_blocks(self) -> int:
+        return sum(map(len, self.tables)) + 3
+
+    @property
+    def starts(self) -> list[int]:
+        """The position of the first query of each sequence."""
+        return [c - q for c, q in zip(self.contexts, self.queries, strict=True)]
+
+    @property
+    def width(self) -> int:
+        return (self.heads + 2 * self.kv_heads) * self.head_dim
+
+    def indices(self, first: list[int], last: list[int]) -> Indices:
+        """Positions first[s] .. last[s] - 1 of every sequence."""
+        spans = [range(a, b) for a, b in zip(first, last, strict=True)]
+        starts = [sum(map(len, spans[:count])) for count in range(len(spans) + 1)]
+        batch = Batch(
+            tokens=[0] * starts[-1],
+            positions=[position for span in spans for position in span],
+            slots=[
+                table[position // self.block_size] * self.block_size + position % self.block_size
+                for table, span in zip(self.tables, spans, strict=True)
+                for position in span
+            ],
+            query_start=starts,
+            context_len=last,
+            block_tables=self.tables,
+            sample_rows=[],
+        )
+        return Indices.of(batch, CPU)
+
+    def cache(self, ops: Ops, dtype: torch.dtype) -> KVCache:
+        """All of it NaN, so that whoever reads a slot that holds no token is seen."""
+        kv = KVCache(
+            num_layers=1,
+            num_blocks=self.num_blocks,
+            block_size=self.block_size,
+            num_kv_heads=self.kv_heads,
+            head_dim=self.head_dim,
+            block_shapes=ops.block_shapes(self.block_size, self.kv_heads, self.head_dim),
+            dtype=dtype,
+            device=CPU,
+        )
+        kv.poison(range(self.num_blocks))
+        return kv
+
+    def rope(self, dtype: torch.dtype) -> Rope:
+        angles = torch.outer(torch.arange(600.0), torch.logspace(0, -3, self.head_dim // 2))
+        return Rope(cos=angles.cos().to(dtype), sin=angles.sin().to(dtype))
+
+
+def attended(
+    scene: Scene, ops: Ops, dtype: torch.dtype, seed: int
+) -> tuple[torch.Tensor, torch.Tensor, LayerCache]:
+    """Stores all contexts in one step; rotated rows and attention of the last queries of each."""
+    torch.manual_seed(seed)
+    history = torch.randn(sum(scene.contexts), scene.width).to(dtype)
+    layer = scene.cache(ops, dtype).layers[0]
+    rope = scene.rope(dtype)
+    ops.rope_and_store(history, rope, scene.indices([0] * 3, scene.contexts), layer)
+    rows = torch.randn(sum(scene.queries), scene.width).to(dtype)
+    at = scene.indices(scene.starts, scene.contexts)
+    ops.rope_and_store(rows, rope, at, layer)
+    return rows, ops.paged_attention(rows, at, layer), layer
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_attention_over_random_pages_equals_the_reference(
+    cpu: CpuOps, dtype: torch.dtype, seed: int
+) -> None:
+    scene = Scene.random(seed)
+    rows, found, _ = attended(scene, cpu, dtype, seed)
+    expected_rows, expected, _ = attended(scene, REFERENCE, dtype, seed)
+    queries = scene.heads * scene.head_dim
+    assert not found.isnan().any()
+    close(rows[:, :queries], expected_rows[:, :queries], dtype)
+    close(found, expected, dtype)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_row_of_attention_is_the_same_bits_however_a_prompt_was_cut(
+    cpu: CpuOps, dtype: torch.dtype, seed: int
+) -> None:
+    scene = Scene.random(seed)
+    rows, whole, layer = attended(scene, cpu, dtype, seed)
+    last = [sum(scene.queries[: index + 1]) - 1 for index in range(3)]
+    at = scene.indices([context - 1 for context in scene.contexts], scene.contexts)
+    alone = cpu.paged_attention(rows[last].clone(), at, layer)
+    assert torch.equal(alone, whole[last])
+
+
+def test_a_nan_that_is_read_is_seen(cpu: CpuOps, dtype: torch.dtype) -> None:
+    scene = Scene.random(4)
+    rows, _, layer = attended(scene, cpu, dtype, 4)
+    layer.k[scene.tables[0][0]] = torch.nan
+    at = scene.indices(scene.starts, scene.contexts)
+    assert cpu.paged_attention(rows, at, layer)[: scene.queries[0]].isnan().any()
