@@ -31,10 +31,9 @@ def request(
     params: SamplingParams | None = None,
     stops: Sequence[int] = (),
 ) -> Request:
-    """A request; a prompt given as a number has that many tokens that no other request has."""
+    """A request; a prompt given as a number has that many tokens, in an order of its own."""
     if isinstance(prompt, int):
-        first = crc32(name.encode()) >> 1
-        prompt = [first + i for i in range(prompt)]
+        prompt = [crc32(f"{name} {i}".encode()) % 97 for i in range(prompt)]
     return Request(
         id=name,
         cls=cls,

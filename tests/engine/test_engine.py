@@ -9,8 +9,8 @@ from engine_rig import running
 from fakes.fake_runner import FakeRunner, continuation
 from scheduling import BATCH, INTERACTIVE, class_limits, request, worker_limits
 from splitpool_worker.batch import Batch
-from splitpool_worker.engine import EngineStopped, NeverFits
-from splitpool_worker.sequence import FinishReason
+from splitpool_worker.engine import BadRequest, EngineStopped, NeverFits
+from splitpool_worker.sequence import FinishReason, Request, SamplingParams
 
 
 def held(runner: FakeRunner) -> Event:
@@ -64,6 +64,25 @@ def test_a_prompt_that_can_never_fit_is_refused_before_it_is_queued() -> None:
     assert len(rig.tokens("largest")) == 1
 
 
+@pytest.mark.parametrize(
+    "bad",
+    [
+        request("r", prompt=[]),
+        request("r", prompt=[1], out=0),
+        request("r", prompt=[1], cls=BATCH),
+        request("r", prompt=[1, -1]),
+        request("r", prompt=[97]),
+        request("r", prompt=[1], params=SamplingParams(seed=1, logit_bias=((97, 1.0),))),
+    ],
+)
+def test_a_request_that_could_break_a_step_is_refused(bad: Request) -> None:
+    with running() as rig:
+        with pytest.raises(BadRequest):
+            rig.submit(bad)
+        rig.submit(request("good", prompt=[1], out=1))
+        rig.wait("good")
+
+
 def test_nothing_from_outside_waits_for_a_step_that_is_held_open() -> None:
     with running() as rig:
         gate = held(rig.runner)
@@ -79,7 +98,7 @@ def test_nothing_from_outside_waits_for_a_step_that_is_held_open() -> None:
         gate.set()
         rig.wait("running", "new")
 
-    assert (load.waiting, load.outstanding_tokens) == (3, 13 + 15 + 15)
+    assert (load.running, load.waiting, load.outstanding_tokens) == (1, 2, 13 + 15 + 15)
     assert rig.outputs["unwanted"] == []
 
 
@@ -255,7 +274,7 @@ def test_a_leak_of_blocks_is_logged_when_the_engine_is_idle(
         rig.submit(request("a", out=1))
         rig.wait("a")
     # The thread has ended, so its last check is done or the end of the loop came first.
-    rig.engine._check()
+    rig.engine._check_books()
 
     assert "KV blocks do not add up" in caplog.text
 

@@ -24,6 +24,7 @@ from splitpool_worker.stats import ClassLoad, ClassStep, StepStats
 from splitpool_worker.step import StepPlan
 
 __all__ = [
+    "BadRequest",
     "ClassLimits",
     "ClassLoad",
     "ClassStep",
@@ -44,6 +45,10 @@ class NeverFits(ValueError):
         super().__init__(f"the prompt has {prompt_tokens} tokens, at most {limit} can ever fit")
         self.prompt_tokens = prompt_tokens
         self.limit = limit
+
+
+class BadRequest(ValueError):
+    """A request that no scheduler could serve."""
 
 
 class EngineStopped(RuntimeError):
@@ -109,21 +114,29 @@ class Engine:
         """End the loop after the step in progress; what is still live finishes with ABORT."""
         self._stopping = True
         self._mailbox.post(lambda: None)
-        self._thread.join(timeout)
+        if self._thread.ident is not None:
+            self._thread.join(timeout)
 
     def submit(self, request: Request) -> None:
-        """Queue a request. Raises NeverFits, or EngineStopped."""
-        of_class = self._limits.of(request.cls)
-        if of_class is None or not request.prompt or request.max_tokens < 1:
-            raise ValueError(f"request {request.id}: no such class, no prompt or nothing to do")
-        limit = self._limits.longest(of_class) - 1
-        if len(request.prompt) > limit:
-            raise NeverFits(len(request.prompt), limit)
+        """Queue a request. Raises NeverFits, BadRequest or EngineStopped."""
+        self._check_request(request)
         with self._door:
             if self._closed:
                 raise EngineStopped("the engine has stopped")
             self._board.submitted(request)
             self._mailbox.post(partial(self._add, request, self._clock()))
+
+    def _check_request(self, request: Request) -> None:
+        """Refuse what could break a step, and with it the requests that share it."""
+        of_class = self._limits.of(request.cls)
+        if of_class is None or not request.prompt or request.max_tokens < 1:
+            raise BadRequest(f"request {request.id}: no such class, no prompt or nothing to do")
+        limit = self._limits.longest(of_class) - 1
+        if len(request.prompt) > limit:
+            raise NeverFits(len(request.prompt), limit)
+        tokens = (*request.prompt, *(token for token, _ in request.params.logit_bias))
+        if min(tokens) < 0 or max(tokens) >= self._runner.vocab_size:
+            raise BadRequest(f"request {request.id}: a token id outside the model's vocabulary")
 
     def abort(self, request_id: str) -> None:
         """Drop a request between two steps; no output follows, its blocks are free."""
@@ -189,6 +202,8 @@ class Engine:
 
     def _step(self, plan: StepPlan, started: float) -> None:
         self._checked = False
+        if self._added:
+            self._publish()
         laps = _Laps(self._clock, started, {})
         try:
             drawn = self._compute(plan, laps)
@@ -223,10 +238,10 @@ class Engine:
         self._publish()
         if self._scheduler.idle and not self._checked:
             self._checked = True
-            self._check()
+            self._check_books()
         self._mailbox.wait(_until(plan.wake_at, self._clock()))
 
-    def _check(self) -> None:
+    def _check_books(self) -> None:
         try:
             self._scheduler.check()
         except BlockLeak:

@@ -11,8 +11,8 @@ from splitpool_worker.sequence import Sequence
 def edit(row: torch.Tensor, sequence: Sequence) -> None:
     """Change the logits [V] of one sequence in place."""
     params = sequence.request.params
-    if sequence.outputs < params.min_tokens and sequence.request.stop_token_ids:
-        row[list(sequence.request.stop_token_ids)] = -torch.inf
+    if sequence.outputs < params.min_tokens:
+        row[[stop for stop in sequence.request.stop_token_ids if stop < len(row)]] = -torch.inf
     if params.logit_bias:
         tokens = torch.tensor([token for token, _ in params.logit_bias], device=row.device)
         row[tokens] += torch.tensor([bias for _, bias in params.logit_bias], device=row.device)
