@@ -6,7 +6,6 @@ import socket
 import subprocess
 import sys
 import time
-import urllib.error
 import urllib.request
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -105,7 +104,7 @@ def start(file: Path, folder: Path, *, flags: Sequence[str] = ()) -> Chain:
 
 
 def wait_until_ready(chain: Chain, seconds: float) -> None:
-    """Poll the router and each worker until all say ready."""
+    """Poll the router until it has seen every worker ready."""
     deadline = time.monotonic() + seconds
     while not _all_ready(chain):
         if chain.process.poll() is not None:
@@ -130,18 +129,17 @@ def steps(chain: Chain, worker: str) -> list[dict[str, Any]]:
 
 
 def _all_ready(chain: Chain) -> bool:
-    workers = chain.workers()
-    if not workers:
-        return False
-    return all(_answers(f"{url}/ready") for url in (chain.url, *(w.url for w in workers)))
-
-
-def _answers(url: str) -> bool:
+    """Whether the router has seen every worker of the endpoints file ready."""
+    listed = sum(len(worker.classes) for worker in chain.workers())
     try:
-        with urllib.request.urlopen(url, timeout=2) as response:
-            return bool(response.status == 200)
-    except (urllib.error.URLError, OSError):
+        with urllib.request.urlopen(f"{chain.url}/internal/pools", timeout=2) as response:
+            pools = json.load(response)["pools"]
+    except OSError:
         return False
+    classes = [figures for pool in pools for figures in pool["classes"].values()]
+    seen = sum(figures["workers"] for figures in classes)
+    ready = sum(figures["ready"] for figures in classes)
+    return bool(0 < listed == seen == ready)
 
 
 def _model_name(file: Path) -> str:
