@@ -155,12 +155,12 @@ def test_without_prefix_cache_nothing_hits() -> None:
 def test_a_block_is_reusable_only_once_its_tokens_are_computed() -> None:
     drive = Drive(worker_limits(class_limits(prefill_chunk=8)))
     prompt = list(range(40))
-    drive.add(request("first", prompt=prompt, out=1))
-    drive.scheduler.plan(0.0)
+    drive.add(request("first", prompt=prompt, out=1), request("other", prompt=40))
+    drive.step()
     drive.add(request("second", prompt=prompt, out=1))
-    plan = drive.scheduler.plan(0.0)
+    starts = {share.sequence.id: share.start for share in drive.scheduler.plan(0.0).shares}
 
-    assert [share.start for share in plan.shares] == [0, 0]
+    assert starts == {"first": 8, "other": 8, "second": 8}
 
 
 def test_the_next_turn_of_a_conversation_reuses_prompt_and_answer_of_the_last() -> None:
