@@ -12,7 +12,7 @@ from aiohttp import web
 
 from splitpool_router.app import Router, running
 from splitpool_router.config import BadConfig, Config, parse
-from splitpool_router.discovery import FileDiscovery
+from splitpool_router.fleet.discovery import FileDiscovery
 
 log = logging.getLogger("splitpool_router")
 

@@ -8,31 +8,31 @@ from dataclasses import dataclass
 
 from aiohttp import web
 
-from splitpool_router import headers as h
-from splitpool_router.ask import model_of
 from splitpool_router.caller import Caller, Callers
-from splitpool_router.classify import LatencyClass
-from splitpool_router.completions import REQUEST_ID_KEY, Completions
 from splitpool_router.config import MAX_BODY_BYTES, MAX_HELD_BYTES, Config
-from splitpool_router.discovery import Discovery, NoSnapshot
 from splitpool_router.errors import (
     HttpError,
     MethodNotAllowed,
     NoReadyWorker,
     RouteNotFound,
 )
-from splitpool_router.fleet import Fleet
-from splitpool_router.health import Prober
-from splitpool_router.intake import Intake
-from splitpool_router.metrics import Metrics
-from splitpool_router.pools import Pool
-from splitpool_router.proxy import AttemptFailed, Outgoing, Proxy, refusal, session
-from splitpool_router.relay import Relay
-from splitpool_router.resume import Resume
-from splitpool_router.streams import LiveRequests
-from splitpool_router.watchdog import Watchdog
-from splitpool_router.workers import Worker
-from splitpool_router.yielding import Yielding
+from splitpool_router.fleet.discovery import Discovery, NoSnapshot
+from splitpool_router.fleet.fleet import Fleet
+from splitpool_router.fleet.health import Prober
+from splitpool_router.fleet.pools import Pool
+from splitpool_router.fleet.workers import Worker
+from splitpool_router.forwarding import headers as h
+from splitpool_router.forwarding.ask import model_of
+from splitpool_router.forwarding.completions import REQUEST_ID_KEY, Completions
+from splitpool_router.forwarding.intake import Intake
+from splitpool_router.forwarding.proxy import AttemptFailed, Outgoing, Proxy, refusal, session
+from splitpool_router.forwarding.relay import Relay
+from splitpool_router.forwarding.resume import Resume
+from splitpool_router.forwarding.streams import LiveRequests
+from splitpool_router.forwarding.watchdog import Watchdog
+from splitpool_router.measuring.metrics import Metrics
+from splitpool_router.placing.classify import LatencyClass
+from splitpool_router.placing.yielding import Yielding
 
 log = logging.getLogger(__name__)
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic.alias_generators import to_camel
 
-from splitpool_router.classify import LatencyClass
 from splitpool_router.errors import Unauthorized
+from splitpool_router.placing.classify import LatencyClass
 
 ANONYMOUS = "anonymous"
 

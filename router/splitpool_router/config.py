@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from splitpool_router.caller import ApiKey, BadKeyFile, read_keys
-from splitpool_router.classify import LatencyClass
+from splitpool_router.placing.classify import LatencyClass
 
 MAX_BODY_BYTES = 32 * 2**20
 MAX_HELD_BYTES = 512 * 2**20

@@ -16,9 +16,9 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from fakes.fake_worker import FakeWorker
 from splitpool_router.app import Router, running
-from splitpool_router.classify import LatencyClass
 from splitpool_router.config import Config, Limits
-from splitpool_router.discovery import FileDiscovery
+from splitpool_router.fleet.discovery import FileDiscovery
+from splitpool_router.placing.classify import LatencyClass
 
 CHAT = "/v1/chat/completions"
 

@@ -10,7 +10,7 @@ import pytest
 from fakes.fake_worker import FakeWorker, Script
 from fakes.router_rig import Rig, chat, pool_object, rig, until, write_endpoints
 from splitpool_router.caller import ApiKey
-from splitpool_router.classify import LatencyClass
+from splitpool_router.placing.classify import LatencyClass
 
 
 def both() -> tuple[FakeWorker, FakeWorker]:

@@ -9,8 +9,8 @@ import pytest
 
 from fakes.fake_worker import FakeWorker, Script
 from fakes.router_rig import Rig, chat, events, pool_object, rig, until
-from splitpool_router.classify import LatencyClass
 from splitpool_router.config import Limits
+from splitpool_router.placing.classify import LatencyClass
 
 SHORT = {
     cls: Limits(connect=2, stream_head=0.2, whole_head=0.2, idle=0.2)

@@ -12,10 +12,10 @@ from aiohttp import web
 
 from fakes.fake_worker import FakeWorker, Script
 from fakes.router_rig import CHAT, Rig, chat, pool_object, rig, until
-from splitpool_router import ask
 from splitpool_router.config import Limits
-from splitpool_router.proxy import Outgoing
-from splitpool_router.workers import Worker
+from splitpool_router.fleet.workers import Worker
+from splitpool_router.forwarding import ask
+from splitpool_router.forwarding.proxy import Outgoing
 
 DELAY = 0.25
 OVERHEAD = ("receive", "parse", "tokenise", "detokenise", "transport", "write", "retry")

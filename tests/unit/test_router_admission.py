@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from splitpool_router.admission import Claim, ClassQueue, Permit, Rules
-from splitpool_router.balancer import pick
-from splitpool_router.classify import LatencyClass
 from splitpool_router.errors import NoReadyWorker, QueueFull, QueueTimeout, ShuttingDown
-from splitpool_router.workers import ClassLoad, Endpoint, Report, Worker
+from splitpool_router.fleet.workers import ClassLoad, Endpoint, Report, Worker
+from splitpool_router.placing.admission import Claim, ClassQueue, Permit, Rules
+from splitpool_router.placing.balancer import pick
+from splitpool_router.placing.classify import LatencyClass
 
 CLS = LatencyClass.BATCH
 

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from splitpool_router.ask import Ask, parse
 from splitpool_router.errors import BadRequest
-from splitpool_router.estimate import Estimator
+from splitpool_router.fleet.estimate import Estimator
+from splitpool_router.forwarding.ask import Ask, parse
 
 
 def ask(**fields: object) -> Ask:

@@ -5,11 +5,11 @@ import random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from splitpool_router.balancer import pick, prefer
-from splitpool_router.breaker import Breaker, Verdict, verdict
-from splitpool_router.classify import LatencyClass
-from splitpool_router.retry import Failure, may_retry
-from splitpool_router.workers import ClassLoad, Endpoint, Report, Worker
+from splitpool_router.fleet.breaker import Breaker, Verdict, verdict
+from splitpool_router.fleet.workers import ClassLoad, Endpoint, Report, Worker
+from splitpool_router.forwarding.retry import Failure, may_retry
+from splitpool_router.placing.balancer import pick, prefer
+from splitpool_router.placing.classify import LatencyClass
 
 CLS = LatencyClass.INTERACTIVE
 

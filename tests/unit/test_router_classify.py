@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from splitpool_router.classify import LatencyClass, UnknownClass, Wishes, clamp, classify
+from splitpool_router.placing.classify import LatencyClass, UnknownClass, Wishes, clamp, classify
 
 INTERACTIVE, BATCH = LatencyClass.INTERACTIVE, LatencyClass.BATCH
 OBJECTIVES = {"chat": INTERACTIVE, "nightly": BATCH}

@@ -3,7 +3,7 @@
 import pytest
 from multidict import CIMultiDict
 
-from splitpool_router import headers as h
+from splitpool_router.forwarding import headers as h
 
 SECRETS = ["Authorization", "Cookie", "X-Api-Key", "Proxy-Authorization", "X-Amz-Security-Token"]
 

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from fakes.router_rig import pool_object
-from splitpool_router.classify import LatencyClass
-from splitpool_router.discovery import FileDiscovery, NoSnapshot, parse
-from splitpool_router.pools import Pool, from_object, serving
+from splitpool_router.fleet.discovery import FileDiscovery, NoSnapshot, parse
+from splitpool_router.fleet.pools import Pool, from_object, serving
+from splitpool_router.placing.classify import LatencyClass
 
 INTERACTIVE, BATCH = LatencyClass.INTERACTIVE, LatencyClass.BATCH
 

@@ -10,15 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from splitpool_router.caller import ANONYMOUS, BadKeyFile, Callers, read_keys
-from splitpool_router.classify import LatencyClass
 from splitpool_router.config import BadConfig, parse
 from splitpool_router.errors import DuplicateRequest, QueueFull, Unauthorized
-from splitpool_router.metrics import EDGES, length_group
-from splitpool_router.streams import LiveRequests, stream_key
-from splitpool_router.target import Target
-from splitpool_router.timing import WORKER_PARTS, RouterTimes, split
-from splitpool_router.watchdog import Guard, Watchdog
-from splitpool_router.workers import Endpoint, Worker
+from splitpool_router.fleet.workers import Endpoint, Worker
+from splitpool_router.forwarding.streams import LiveRequests, stream_key
+from splitpool_router.forwarding.watchdog import Guard, Watchdog
+from splitpool_router.measuring.metrics import EDGES, length_group
+from splitpool_router.measuring.target import Target
+from splitpool_router.measuring.timing import WORKER_PARTS, RouterTimes, split
+from splitpool_router.placing.classify import LatencyClass
 
 NAME = ("caller", "request-1")
 WORKER = Worker(endpoint=Endpoint(pool="p", name="w", classes=frozenset(), url="http://x", uid="1"))

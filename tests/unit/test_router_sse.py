@@ -6,7 +6,7 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from splitpool_router.sse import Borders, FirstContent, ended, failed, timing_line, usage
+from splitpool_router.forwarding.sse import Borders, FirstContent, ended, failed, timing_line, usage
 
 ROLE = b'id: 0\ndata: {"choices": [{"delta": {"role": "assistant", "content": ""}}]}\n\n'
 TIMING = b": splitpool-timing parse=0.001 queue=0.25 prefill=0.5\n"

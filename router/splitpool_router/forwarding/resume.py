@@ -5,18 +5,18 @@ from collections.abc import Iterator
 import aiohttp
 from aiohttp import web
 
-from splitpool_router import headers as h
 from splitpool_router.caller import Callers
-from splitpool_router.completions import REQUEST_ID_KEY
 from splitpool_router.config import Limits
 from splitpool_router.errors import HttpError, StreamLost, StreamNotFound
-from splitpool_router.fleet import Fleet
-from splitpool_router.metrics import Metrics
-from splitpool_router.proxy import AttemptFailed, Outgoing, Proxy, refusal
-from splitpool_router.relay import Relay, Relayed
-from splitpool_router.retry import Failure
-from splitpool_router.streams import Live, LiveRequests, Name, holder, stream_key
-from splitpool_router.workers import Worker
+from splitpool_router.fleet.fleet import Fleet
+from splitpool_router.fleet.workers import Worker
+from splitpool_router.forwarding import headers as h
+from splitpool_router.forwarding.completions import REQUEST_ID_KEY
+from splitpool_router.forwarding.proxy import AttemptFailed, Outgoing, Proxy, refusal
+from splitpool_router.forwarding.relay import Relay, Relayed
+from splitpool_router.forwarding.retry import Failure
+from splitpool_router.forwarding.streams import Live, LiveRequests, Name, holder, stream_key
+from splitpool_router.measuring.metrics import Metrics
 
 _RESULTS = {200: "resumed", 204: "finished", 404: "not_found", 410: "gone"}
 

@@ -13,8 +13,8 @@ from prometheus_client import (
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from splitpool_router.fleet import Fleet
-from splitpool_router.timing import Identity
+from splitpool_router.fleet.fleet import Fleet
+from splitpool_router.measuring.timing import Identity
 
 EDGES = (
     *(0.005, 0.01, 0.02, 0.03, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5),

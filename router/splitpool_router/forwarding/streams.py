@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from splitpool_router.errors import DuplicateRequest
-from splitpool_router.workers import Worker
+from splitpool_router.fleet.workers import Worker
 
 _STREAM_ID = re.compile(r"([0-9a-f]{8})-[0-9a-f]{32}")
 _REMEMBERED = 10_000

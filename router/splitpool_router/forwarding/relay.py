@@ -8,10 +8,10 @@ from aiohttp import web
 from multidict import CIMultiDict
 
 from splitpool_router.errors import WorkerBroke, error_event
-from splitpool_router.headers import downstream
-from splitpool_router.sse import Borders, FirstContent, ended, failed
-from splitpool_router.trip import clock
-from splitpool_router.watchdog import Guard, Watchdog
+from splitpool_router.forwarding.headers import downstream
+from splitpool_router.forwarding.sse import Borders, FirstContent, ended, failed
+from splitpool_router.forwarding.watchdog import Guard, Watchdog
+from splitpool_router.measuring.trip import clock
 
 _LOST = (aiohttp.ClientError, OSError, RuntimeError)
 _TAIL = 4096

@@ -4,8 +4,8 @@ import hashlib
 import random
 from collections.abc import Collection, Sequence
 
-from splitpool_router.classify import LatencyClass
-from splitpool_router.workers import Worker
+from splitpool_router.fleet.workers import Worker
+from splitpool_router.placing.classify import LatencyClass
 
 # Consistent hashing with bounded loads (Mirrokni et al. 2018): c = 1.25.
 _BOUND = 1.25

@@ -6,9 +6,9 @@ import logging
 import aiohttp
 from pydantic import ValidationError
 
-from splitpool_router.breaker import Breaker
-from splitpool_router.fleet import Fleet, WorkerKey
-from splitpool_router.workers import Report, Worker
+from splitpool_router.fleet.breaker import Breaker
+from splitpool_router.fleet.fleet import Fleet, WorkerKey
+from splitpool_router.fleet.workers import Report, Worker
 
 log = logging.getLogger(__name__)
 

@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 
 from pydantic import Field
 
-from splitpool_router.breaker import Breaker
-from splitpool_router.classify import LatencyClass
-from splitpool_router.pools import Lenient, PoolKey
+from splitpool_router.fleet.breaker import Breaker
+from splitpool_router.fleet.pools import Lenient, PoolKey
+from splitpool_router.placing.classify import LatencyClass
 
 
 class Endpoint(Lenient):

@@ -10,10 +10,10 @@ from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
-from splitpool_router.breaker import Verdict
-from splitpool_router.classify import LatencyClass
 from splitpool_router.errors import NoReadyWorker, QueueFull, QueueTimeout, ShuttingDown
-from splitpool_router.workers import Worker
+from splitpool_router.fleet.breaker import Verdict
+from splitpool_router.fleet.workers import Worker
+from splitpool_router.placing.classify import LatencyClass
 
 Clock = Callable[[], float]
 

@@ -8,13 +8,13 @@ import aiohttp
 from multidict import CIMultiDict
 from yarl import URL
 
-from splitpool_router.admission import Permit
-from splitpool_router.breaker import Verdict, verdict
 from splitpool_router.config import Limits
 from splitpool_router.errors import WorkerTimeout, WorkerUnreachable
-from splitpool_router.retry import Failure, may_retry, refuses
-from splitpool_router.trip import Trip, clock
-from splitpool_router.workers import Worker
+from splitpool_router.fleet.breaker import Verdict, verdict
+from splitpool_router.fleet.workers import Worker
+from splitpool_router.forwarding.retry import Failure, may_retry, refuses
+from splitpool_router.measuring.trip import Trip, clock
+from splitpool_router.placing.admission import Permit
 
 # Below the workers' 75 s, so that no request goes out on a connection that is being closed.
 _KEEPALIVE = 4.0

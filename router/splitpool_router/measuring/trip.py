@@ -4,12 +4,12 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
-from splitpool_router.ask import Ask
-from splitpool_router.classify import LatencyClass
-from splitpool_router.metrics import Metrics, Owner, length_group
-from splitpool_router.pools import Pool
-from splitpool_router.target import Target
-from splitpool_router.timing import RouterTimes, split
+from splitpool_router.fleet.pools import Pool
+from splitpool_router.forwarding.ask import Ask
+from splitpool_router.measuring.metrics import Metrics, Owner, length_group
+from splitpool_router.measuring.target import Target
+from splitpool_router.measuring.timing import RouterTimes, split
+from splitpool_router.placing.classify import LatencyClass
 
 CLIENT_LEFT = 499
 

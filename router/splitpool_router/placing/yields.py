@@ -4,8 +4,8 @@ from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from splitpool_router.classify import LatencyClass
-from splitpool_router.workers import Worker
+from splitpool_router.fleet.workers import Worker
+from splitpool_router.placing.classify import LatencyClass
 
 TTL_MS = 500
 _SHARE = 16

@@ -4,10 +4,10 @@ import asyncio
 
 import aiohttp
 
-from splitpool_router.fleet import Fleet
-from splitpool_router.headers import TOKEN
-from splitpool_router.workers import Worker
-from splitpool_router.yields import TTL_MS, Pressing, Pressure, who_yields
+from splitpool_router.fleet.fleet import Fleet
+from splitpool_router.fleet.workers import Worker
+from splitpool_router.forwarding.headers import TOKEN
+from splitpool_router.placing.yields import TTL_MS, Pressing, Pressure, who_yields
 
 _REFRESH = 0.2
 _TIMEOUT = aiohttp.ClientTimeout(total=0.5)

@@ -12,7 +12,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
-from splitpool_router.classify import LatencyClass
+from splitpool_router.placing.classify import LatencyClass
 
 
 class ResumeMode(StrEnum):

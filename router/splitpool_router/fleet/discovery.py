@@ -11,8 +11,8 @@ from typing import Any, Protocol
 
 from pydantic import ValidationError
 
-from splitpool_router.pools import Lenient, Pool, from_object
-from splitpool_router.workers import Endpoint
+from splitpool_router.fleet.pools import Lenient, Pool, from_object
+from splitpool_router.fleet.workers import Endpoint
 
 log = logging.getLogger(__name__)
 

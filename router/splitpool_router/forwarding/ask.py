@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from splitpool_router.errors import BadRequest
-from splitpool_router.estimate import Estimator
+from splitpool_router.fleet.estimate import Estimator
 
 # Role markers of a chat template, in bytes of text.
 _MESSAGE_BYTES = 16

@@ -4,14 +4,14 @@ import random
 import time
 from collections.abc import Collection, Iterator
 
-from splitpool_router.admission import Claim, ClassQueue, Clock, Rules
-from splitpool_router.balancer import pick
-from splitpool_router.classify import LatencyClass
-from splitpool_router.discovery import Snapshot
 from splitpool_router.errors import ModelNotFound, NoReadyWorker, ShuttingDown
-from splitpool_router.estimate import Estimator
-from splitpool_router.pools import Pool, PoolKey, serving
-from splitpool_router.workers import Endpoint, Worker
+from splitpool_router.fleet.discovery import Snapshot
+from splitpool_router.fleet.estimate import Estimator
+from splitpool_router.fleet.pools import Pool, PoolKey, serving
+from splitpool_router.fleet.workers import Endpoint, Worker
+from splitpool_router.placing.admission import Claim, ClassQueue, Clock, Rules
+from splitpool_router.placing.balancer import pick
+from splitpool_router.placing.classify import LatencyClass
 
 WorkerKey = tuple[str, str, str, str]
 

@@ -7,21 +7,7 @@ from dataclasses import dataclass
 
 from aiohttp import web
 
-from splitpool_router import ask as asks
-from splitpool_router import headers as h
-from splitpool_router import sse
-from splitpool_router.admission import Claim, Permit
-from splitpool_router.ask import Ask
 from splitpool_router.caller import Caller, Callers
-from splitpool_router.classify import (
-    CLASS_HEADER,
-    OBJECTIVE_HEADERS,
-    LatencyClass,
-    UnknownClass,
-    Wishes,
-    clamp,
-    classify,
-)
 from splitpool_router.config import Limits
 from splitpool_router.errors import (
     BadRequest,
@@ -30,16 +16,30 @@ from splitpool_router.errors import (
     QueueFull,
     WorkerUnreachable,
 )
-from splitpool_router.fleet import Fleet
-from splitpool_router.intake import Intake
-from splitpool_router.metrics import Metrics
-from splitpool_router.pools import Pool, ResumeMode
-from splitpool_router.proxy import Outgoing, Proxy
-from splitpool_router.relay import Relay, Relayed
-from splitpool_router.streams import Live, LiveRequests
-from splitpool_router.trip import Trip, clock
-from splitpool_router.yielding import Yielding
-from splitpool_router.yields import Pressing
+from splitpool_router.fleet.fleet import Fleet
+from splitpool_router.fleet.pools import Pool, ResumeMode
+from splitpool_router.forwarding import ask as asks
+from splitpool_router.forwarding import headers as h
+from splitpool_router.forwarding import sse
+from splitpool_router.forwarding.ask import Ask
+from splitpool_router.forwarding.intake import Intake
+from splitpool_router.forwarding.proxy import Outgoing, Proxy
+from splitpool_router.forwarding.relay import Relay, Relayed
+from splitpool_router.forwarding.streams import Live, LiveRequests
+from splitpool_router.measuring.metrics import Metrics
+from splitpool_router.measuring.trip import Trip, clock
+from splitpool_router.placing.admission import Claim, Permit
+from splitpool_router.placing.classify import (
+    CLASS_HEADER,
+    OBJECTIVE_HEADERS,
+    LatencyClass,
+    UnknownClass,
+    Wishes,
+    clamp,
+    classify,
+)
+from splitpool_router.placing.yielding import Yielding
+from splitpool_router.placing.yields import Pressing
 
 REQUEST_ID_KEY = web.RequestKey("request_id", str)
 

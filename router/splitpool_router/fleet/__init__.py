@@ -1,0 +1,1 @@
+"""What the router knows now: the pools, their workers, how those are."""

@@ -1,0 +1,1 @@
+"""What the user saw: where the time to the first token went, and every series of the router."""

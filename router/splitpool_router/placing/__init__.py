@@ -1,0 +1,1 @@
+"""Where a request goes: its latency class, its turn, its worker, and who makes room for it."""
