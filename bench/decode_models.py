@@ -9,12 +9,12 @@ from dataclasses import dataclass
 import torch
 import torch.nn.functional as F
 
-from splitpool_worker.batch import Batch
+from splitpool_worker.checkpoint.weights import open_checkpoint, resolve
+from splitpool_worker.engine.batch import Batch
+from splitpool_worker.engine.runner import DTYPES, TorchRunner
 from splitpool_worker.models.config import ModelConfig
 from splitpool_worker.models.llama import Llama, load_llama
 from splitpool_worker.ops.reference import ReferenceOps
-from splitpool_worker.runner import DTYPES, TorchRunner
-from splitpool_worker.weights import open_checkpoint, resolve
 
 BLOCK_SIZE = 16
 MOST_SEQUENCES = 64

@@ -17,16 +17,16 @@ import torch
 
 from splitpool_bench.report import Check, finish, machine, table
 from splitpool_bench.stats import quantile
-from splitpool_worker.batch import Batch
-from splitpool_worker.engine import ClassLimits, Engine, WorkerLimits
-from splitpool_worker.sequence import (
+from splitpool_worker.engine.batch import Batch
+from splitpool_worker.engine.engine import ClassLimits, Engine, WorkerLimits
+from splitpool_worker.schedule.sequence import (
     FinishReason,
     LatencyClass,
     Request,
     SamplingParams,
     TokenOutput,
 )
-from splitpool_worker.stats import StepStats
+from splitpool_worker.schedule.stats import StepStats
 
 BARS_MS = {1: 0.42, 8: 0.69, 64: 3.05}
 WAITING = (100, 10_000)

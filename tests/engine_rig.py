@@ -11,8 +11,8 @@ from typing import Any
 
 from fakes.fake_runner import FakeRunner
 from scheduling import class_limits, worker_limits
-from splitpool_worker.engine import Engine, StepStats, WorkerLimits
-from splitpool_worker.sequence import FinishReason, Request, TokenOutput
+from splitpool_worker.engine.engine import Engine, StepStats, WorkerLimits
+from splitpool_worker.schedule.sequence import FinishReason, Request, TokenOutput
 
 TIMEOUT = 60
 

@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 from math import inf
 from zlib import crc32
 
-from splitpool_worker.limits import ClassLimits, WorkerLimits
-from splitpool_worker.scheduler import Scheduler
-from splitpool_worker.sequence import (
+from splitpool_worker.schedule.limits import ClassLimits, WorkerLimits
+from splitpool_worker.schedule.scheduler import Scheduler
+from splitpool_worker.schedule.sequence import (
     Drawn,
     FinishReason,
     LatencyClass,
@@ -15,7 +15,7 @@ from splitpool_worker.sequence import (
     SamplingParams,
     TokenOutput,
 )
-from splitpool_worker.step import StepPlan
+from splitpool_worker.schedule.step import StepPlan
 
 INTERACTIVE, BATCH = LatencyClass.INTERACTIVE, LatencyClass.BATCH
 

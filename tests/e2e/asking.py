@@ -10,7 +10,7 @@ from typing import Any
 import aiohttp
 
 from fakes.event_source import Event, Parser
-from splitpool_bench.chain import Chain
+from splitpool_bench.chain import Chain, steps
 
 STORY = "Once upon a time, in a small village by the sea,"
 RESUMABLE = {"X-Splitpool-Resumable": "true"}
@@ -115,6 +115,14 @@ async def load(http: aiohttp.ClientSession, chain: Chain, latency_class: str) ->
         for name, value in figures.items():
             total[name] = total.get(name, 0) + value
     return total
+
+
+def forwarded(chain: Chain, latency_class: str) -> tuple[int, int]:
+    """Tokens that the class's worker has put through its model, in prefill and in decode."""
+    (worker,) = (w for w in chain.workers() if w.classes == (latency_class,))
+    records = [step["classes"][latency_class] for step in steps(chain, worker.name)]
+    prefill = sum(record["prefill_tokens"] for record in records)
+    return prefill, sum(record["decode_tokens"] for record in records)
 
 
 async def idle(http: aiohttp.ClientSession, chain: Chain, latency_class: str) -> bool:

@@ -10,7 +10,19 @@ from urllib.parse import urlsplit
 import aiohttp
 import psutil
 
-from e2e.asking import DONE, STORY, ask, completion, events_of, idle, numbers, read, stream, until
+from e2e.asking import (
+    DONE,
+    STORY,
+    ask,
+    completion,
+    events_of,
+    forwarded,
+    idle,
+    numbers,
+    read,
+    stream,
+    until,
+)
 from fakes.event_source import Event
 from splitpool_bench.chain import Chain, wait_until_ready
 
@@ -50,10 +62,12 @@ async def test_a_client_that_leaves_before_its_first_token_frees_the_engine(
     http: aiohttp.ClientSession, split: Chain
 ) -> None:
     long_prompt = "the sea " * 700  # seconds of prefill
+    _, before = forwarded(split, "interactive")
     with unread(split, completion(split, long_prompt, max_tokens=500)):
         await until(lambda: busy(http, split))
 
     await until(lambda: idle(http, split, "interactive"))
+    assert forwarded(split, "interactive")[1] - before < 50  # of the 500 that it asked for
 
 
 async def busy(http: aiohttp.ClientSession, chain: Chain) -> bool:

@@ -35,8 +35,9 @@ SETTINGS = (
 # host memory, which no quota counts.
 BARE = f"""
 import sys
-import splitpool_worker.__main__, splitpool_worker.server, splitpool_worker.runner
-from splitpool_worker import tokenizer, weights
+import splitpool_worker.__main__, splitpool_worker.api.server, splitpool_worker.engine.runner
+from splitpool_worker.text import tokenizer
+from splitpool_worker.checkpoint import weights
 text = tokenizer.load(weights.resolve({MODEL!r}))
 text.encode("the sea " * {MAX_MODEL_LEN // 2})
 print(flush=True)

@@ -12,6 +12,7 @@ from e2e.asking import (
     RESUMABLE,
     STORY,
     completion,
+    forwarded,
     idle,
     numbers,
     read,
@@ -21,7 +22,7 @@ from e2e.asking import (
     until,
 )
 from fakes.event_source import Event, EventSource
-from splitpool_bench.chain import Chain, steps
+from splitpool_bench.chain import Chain
 
 TOKENS = 8
 USAGE: dict[str, Any] = {"stream_options": {"include_usage": True}}
@@ -32,13 +33,6 @@ async def whole(http: aiohttp.ClientSession, split: Chain) -> AsyncIterator[list
     """The events of the stream when nothing cuts it."""
     async with stream(http, split, max_tokens=TOKENS, **USAGE) as response:
         yield await read(response)
-
-
-def forwarded(chain: Chain, latency_class: str) -> int:
-    """Tokens that the class's worker has put through the model so far, from its step log."""
-    (worker,) = (w for w in chain.workers() if w.classes == (latency_class,))
-    records = (step["classes"][latency_class] for step in steps(chain, worker.name))
-    return sum(record["decode_tokens"] + record["prefill_tokens"] for record in records)
 
 
 async def test_events_are_numbered_from_zero_to_done(whole: list[Event]) -> None:
@@ -114,7 +108,7 @@ async def test_however_often_a_stream_is_cut_the_model_sees_each_token_once(
     http: aiohttp.ClientSession, split: Chain
 ) -> None:
     prompt = f"{uuid.uuid4()} {STORY}"  # nothing of it is cached
-    before = forwarded(split, "interactive")
+    before = sum(forwarded(split, "interactive"))
     async with stream(http, split, RESUMABLE, prompt=prompt, max_tokens=24) as response:
         key = response.headers["X-Splitpool-Stream-Id"]
         events = await read(response, limit=2)
@@ -130,7 +124,7 @@ async def test_however_often_a_stream_is_cut_the_model_sees_each_token_once(
         prompt_tokens = (await response.json())["count"]
     assert numbers(events) == list(range(len(events)))
     # The last token is sampled and never put through the model.
-    assert forwarded(split, "interactive") - before == prompt_tokens + 24 - 1
+    assert sum(forwarded(split, "interactive")) - before == prompt_tokens + 24 - 1
 
 
 async def test_who_has_the_last_event_is_told_that_nothing_is_left(

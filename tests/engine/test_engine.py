@@ -8,9 +8,9 @@ import pytest
 from engine_rig import running
 from fakes.fake_runner import FakeRunner, continuation
 from scheduling import BATCH, INTERACTIVE, class_limits, request, worker_limits
-from splitpool_worker.batch import Batch
-from splitpool_worker.engine import BadRequest, EngineStopped, NeverFits
-from splitpool_worker.sequence import FinishReason, Request, SamplingParams
+from splitpool_worker.engine.batch import Batch
+from splitpool_worker.engine.engine import BadRequest, EngineStopped, NeverFits
+from splitpool_worker.schedule.sequence import FinishReason, Request, SamplingParams
 
 
 def held(runner: FakeRunner) -> Event:
@@ -181,7 +181,7 @@ def test_a_step_that_fails_ends_its_sequences_and_the_engine_goes_on(
         if 66 in batch.tokens:
             raise RuntimeError("device is on fire")
 
-    with running() as rig, caplog.at_level(logging.CRITICAL, "splitpool_worker.engine"):
+    with running() as rig, caplog.at_level(logging.CRITICAL, "splitpool_worker.engine.engine"):
         rig.runner.before_step = fail
         rig.submit(request("bad", prompt=[66], out=5))
         rig.wait("bad")
@@ -221,7 +221,7 @@ def refuse(outputs: object) -> None:
 
 
 def test_a_receiver_that_fails_does_not_stop_the_engine(caplog: pytest.LogCaptureFixture) -> None:
-    with running() as rig, caplog.at_level(logging.CRITICAL, "splitpool_worker.engine"):
+    with running() as rig, caplog.at_level(logging.CRITICAL, "splitpool_worker.engine.engine"):
         receive = rig.engine._on_outputs
         rig.engine._on_outputs = refuse
         rig.submit(request("lost", out=1))
@@ -235,7 +235,7 @@ def test_a_receiver_that_fails_does_not_stop_the_engine(caplog: pytest.LogCaptur
 def test_two_live_requests_of_one_id_do_not_disturb_each_other(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    with running() as rig, caplog.at_level(logging.CRITICAL, "splitpool_worker.engine"):
+    with running() as rig, caplog.at_level(logging.CRITICAL, "splitpool_worker.engine.engine"):
         rig.submit(request("a", prompt=[1], out=5), request("a", prompt=[2], out=5))
         rig.wait("a")
 

@@ -5,8 +5,8 @@ import pytest
 from engine_rig import prompts, running
 from fakes.fake_runner import continuation
 from scheduling import BATCH, INTERACTIVE, class_limits, request, worker_limits
-from splitpool_worker.limits import WorkerLimits
-from splitpool_worker.sequence import Request, SamplingParams
+from splitpool_worker.schedule.limits import WorkerLimits
+from splitpool_worker.schedule.sequence import Request, SamplingParams
 
 OUT = 20
 

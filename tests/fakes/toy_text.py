@@ -2,7 +2,7 @@
 
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 
-from splitpool_worker.tokenizer import TextModel
+from splitpool_worker.text.tokenizer import TextModel
 
 EOS = 96
 LETTERS = [chr(32 + index) for index in range(95)] + ["\n"]

@@ -15,9 +15,9 @@ from fakes.event_source import Event, Parser
 from fakes.fake_runner import FakeRunner, continuation
 from fakes.toy_text import LETTERS, letters
 from splitpool_worker import config
-from splitpool_worker.batch import Batch
-from splitpool_worker.metrics import ClassMemory
-from splitpool_worker.service import Intervals, Service
+from splitpool_worker.api.metrics import ClassMemory
+from splitpool_worker.api.service import Intervals, Service
+from splitpool_worker.engine.batch import Batch
 from splitpool_worker.serving import Model, listening, running
 
 KV_BYTES = 10  # of one token; what it is does not matter to a fake model

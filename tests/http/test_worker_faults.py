@@ -22,9 +22,9 @@ from fakes.worker_rig import (
     text,
     worker,
 )
-from splitpool_worker.batch import Batch
-from splitpool_worker.ring import MAX_UNREAD_BYTES
-from splitpool_worker.service import Intervals
+from splitpool_worker.api.ring import MAX_UNREAD_BYTES
+from splitpool_worker.api.service import Intervals
+from splitpool_worker.engine.batch import Batch
 from splitpool_worker.serving import drain
 
 

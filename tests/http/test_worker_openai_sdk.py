@@ -8,7 +8,7 @@ import pytest
 from openai import AsyncOpenAI
 
 from fakes.worker_rig import RESUMABLE, Rig, expected, hold_after, worker
-from splitpool_worker.service import Intervals
+from splitpool_worker.api.service import Intervals
 
 MESSAGES: Any = [{"role": "user", "content": "yo"}]
 PROMPT = "user: yo\nassistant:"

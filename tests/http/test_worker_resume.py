@@ -19,7 +19,7 @@ from fakes.worker_rig import (
     text,
     worker,
 )
-from splitpool_worker.service import Intervals
+from splitpool_worker.api.service import Intervals
 
 TOKENS = 8
 LAST = TOKENS  # the number of [DONE]

@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from scheduling import INTERACTIVE, Drive, class_limits, request, worker_limits
-from splitpool_worker.blocks import BlockLeak, BlockPool
-from splitpool_worker.prefix import digest, pack, root
+from splitpool_worker.schedule.blocks import BlockLeak, BlockPool
+from splitpool_worker.schedule.prefix import digest, pack, root
 
 TOKENS = pack([1, 2, 3, 4])
 

@@ -4,7 +4,7 @@ import pytest
 
 from splitpool_worker import config
 from splitpool_worker.config import ConfigError, ResumeMode, WorkerConfig
-from splitpool_worker.sequence import LatencyClass
+from splitpool_worker.schedule.sequence import LatencyClass
 
 MODEL = ["--model-name", "m", "--model", "file:///m.gguf"]
 INTERACTIVE = ["--class", "interactive", "--vram-bytes", "4Gi"]

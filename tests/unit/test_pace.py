@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from splitpool_worker.pace import OUTLIER, Pace, StepWork
+from splitpool_worker.schedule.pace import OUTLIER, Pace, StepWork
 
 
 def work(decodes: int = 0, context: int = 0, prefills: int = 0, start: int = 0) -> StepWork:

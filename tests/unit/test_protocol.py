@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from splitpool_worker.errors import ApiError
-from splitpool_worker.protocol import Call, parse_chat, parse_completion
+from splitpool_worker.api.errors import ApiError
+from splitpool_worker.api.protocol import Call, parse_chat, parse_completion
 
 CHAT = {"model": "m", "messages": [{"role": "user", "content": "hi"}]}
 COMPLETION = {"model": "m", "prompt": "hi"}

@@ -9,11 +9,11 @@ import pytest
 import torch
 
 from scheduling import request
-from splitpool_worker.candidates import Rows, choose
-from splitpool_worker.largest import best, top
-from splitpool_worker.randomness import uniform
-from splitpool_worker.sampler import draw
-from splitpool_worker.sequence import SamplingParams, Sequence
+from splitpool_worker.sampling.candidates import Rows, choose
+from splitpool_worker.sampling.largest import best, top
+from splitpool_worker.sampling.randomness import uniform
+from splitpool_worker.sampling.sampler import draw
+from splitpool_worker.schedule.sequence import SamplingParams, Sequence
 
 VOCAB = 1500
 

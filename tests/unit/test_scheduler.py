@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from scheduling import BATCH, INTERACTIVE, Drive, class_limits, request, worker_limits
-from splitpool_worker.sequence import Drawn
+from splitpool_worker.schedule.sequence import Drawn
 
 
 def both(**batch: float) -> Drive:

@@ -1,8 +1,8 @@
 """Who gives up blocks and slots: preemption, and orphans, whose clients are gone."""
 
 from scheduling import INTERACTIVE, Drive, class_limits, request, worker_limits
-from splitpool_worker.preempt import MAX_PREEMPTIONS, victim
-from splitpool_worker.sequence import FinishReason, Sequence
+from splitpool_worker.schedule.preempt import MAX_PREEMPTIONS, victim
+from splitpool_worker.schedule.sequence import FinishReason, Sequence
 
 
 def holder(name: str, *, computed: int, preemptions: int = 0, orphan: bool = False) -> Sequence:

@@ -6,10 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduling import BATCH, INTERACTIVE, Drive, class_limits, request, worker_limits
-from splitpool_worker.lane import Lane
-from splitpool_worker.limits import ClassLimits, WorkerLimits
-from splitpool_worker.sequence import LatencyClass, Request
-from splitpool_worker.step import StepPlan
+from splitpool_worker.schedule.lane import Lane
+from splitpool_worker.schedule.limits import ClassLimits, WorkerLimits
+from splitpool_worker.schedule.sequence import LatencyClass, Request
+from splitpool_worker.schedule.step import StepPlan
 
 BLOCK = 4
 

@@ -3,7 +3,7 @@
 import pytest
 
 from scheduling import Drive, class_limits, request, worker_limits
-from splitpool_worker.utilisation import ContinuousUtilisation, StaticUtilisation
+from splitpool_worker.schedule.utilisation import ContinuousUtilisation, StaticUtilisation
 
 ARRIVALS = {0: [("A", 4), ("B", 2)], 1: [("C", 2)], 2: [("D", 1)]}
 

@@ -1,6 +1,6 @@
 """The bytes of server-sent events, as clients split them."""
 
-from splitpool_worker import sse
+from splitpool_worker.api import sse
 
 
 def test_an_event_is_its_number_one_line_of_data_and_a_blank_line() -> None:

@@ -5,7 +5,7 @@ import itertools
 from hypothesis import given
 from hypothesis import strategies as st
 
-from splitpool_worker.stops import Piece, StopFilter
+from splitpool_worker.text.stops import Piece, StopFilter
 
 
 def run(stops: list[str], parts: list[str], *, whole_tokens: bool = False) -> tuple[str, list[str]]:

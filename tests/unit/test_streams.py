@@ -2,8 +2,8 @@
 
 import pytest
 
-from splitpool_worker.errors import ApiError
-from splitpool_worker.ring import (
+from splitpool_worker.api.errors import ApiError
+from splitpool_worker.api.ring import (
     EVENT_OVERHEAD_BYTES,
     MAX_UNREAD_BYTES,
     Event,
@@ -11,7 +11,7 @@ from splitpool_worker.ring import (
     Position,
     StreamGone,
 )
-from splitpool_worker.streams import Duplicate, NothingLeft, Reader, Registry, Stream
+from splitpool_worker.api.streams import Duplicate, NothingLeft, Reader, Registry, Stream
 
 WINDOW = 30.0
 

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from tokenizers import decoders
 
 from fakes.toy_text import all_bytes, letters
-from splitpool_worker.text import MAX_SILENT_TOKENS, AnswerText, IncrementalDecoder
+from splitpool_worker.text.output import MAX_SILENT_TOKENS, AnswerText, IncrementalDecoder
 
 BYTES = all_bytes()
 

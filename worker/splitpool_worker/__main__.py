@@ -10,7 +10,8 @@ from collections.abc import MutableMapping, Sequence
 from contextlib import ExitStack
 from typing import NoReturn
 
-from splitpool_worker import config, inspect
+from splitpool_worker import config
+from splitpool_worker.checkpoint import inspect
 from splitpool_worker.config import ConfigError, WorkerConfig
 from splitpool_worker.exits import Refused, refusing
 from splitpool_worker.holding import bind, open_step_log

@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Any, NoReturn
 
 from splitpool_worker import quantity
-from splitpool_worker.sequence import LatencyClass
+from splitpool_worker.schedule.sequence import LatencyClass
 
 
 class ConfigError(Exception):

@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from splitpool_worker.checkpoint.inspect import BadModelLength
+from splitpool_worker.checkpoint.weights import ModelNotFound, ModelUnreadable
 from splitpool_worker.config import ConfigError
-from splitpool_worker.inspect import BadModelLength
 from splitpool_worker.vram import QuotaTooSmall
-from splitpool_worker.weights import ModelNotFound, ModelUnreadable
 
 BAD_ARGUMENTS, TOO_SMALL, NO_MODEL = 2, 3, 4
 

@@ -7,16 +7,17 @@ from collections.abc import Mapping
 
 import torch
 
-from splitpool_worker import heap, tokenizer
+from splitpool_worker.api.metrics import ClassMemory
+from splitpool_worker.checkpoint import heap
+from splitpool_worker.checkpoint.inspect import ModelCard
+from splitpool_worker.checkpoint.weights import resolve
 from splitpool_worker.config import ConfigError, WorkerConfig
-from splitpool_worker.inspect import ModelCard
-from splitpool_worker.metrics import ClassMemory
-from splitpool_worker.runner import TorchRunner
-from splitpool_worker.sequence import LatencyClass
+from splitpool_worker.engine.runner import TorchRunner
+from splitpool_worker.schedule.sequence import LatencyClass
 from splitpool_worker.serving import Model
 from splitpool_worker.sizing import expected_ops, sized
+from splitpool_worker.text import tokenizer
 from splitpool_worker.vram import VramParts
-from splitpool_worker.weights import resolve
 
 log = logging.getLogger(__name__)
 

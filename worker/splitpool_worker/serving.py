@@ -12,18 +12,18 @@ from typing import TextIO
 
 from aiohttp import web
 
-from splitpool_worker.batch import Runner
+from splitpool_worker.api.delivery import Delivery
+from splitpool_worker.api.errors import shutting_down
+from splitpool_worker.api.metrics import ClassMemory, Identity, Metrics
+from splitpool_worker.api.server import application
+from splitpool_worker.api.service import Intervals, Service
+from splitpool_worker.api.streams import Registry
 from splitpool_worker.config import ClassConfig, WorkerConfig
-from splitpool_worker.delivery import Delivery
-from splitpool_worker.engine import Engine
-from splitpool_worker.errors import shutting_down
-from splitpool_worker.limits import ClassLimits, WorkerLimits
-from splitpool_worker.metrics import ClassMemory, Identity, Metrics
-from splitpool_worker.sequence import LatencyClass, Request, SamplingParams, TokenOutput
-from splitpool_worker.server import application
-from splitpool_worker.service import Intervals, Service
-from splitpool_worker.streams import Registry
-from splitpool_worker.tokenizer import TextModel
+from splitpool_worker.engine.batch import Runner
+from splitpool_worker.engine.engine import Engine
+from splitpool_worker.schedule.limits import ClassLimits, WorkerLimits
+from splitpool_worker.schedule.sequence import LatencyClass, Request, SamplingParams, TokenOutput
+from splitpool_worker.text.tokenizer import TextModel
 
 log = logging.getLogger(__name__)
 

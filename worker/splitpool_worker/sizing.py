@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping
 
+from splitpool_worker.checkpoint.inspect import ModelCard, describe
 from splitpool_worker.config import WorkerConfig
-from splitpool_worker.inspect import ModelCard, describe
-from splitpool_worker.sequence import LatencyClass
+from splitpool_worker.schedule.sequence import LatencyClass
 from splitpool_worker.vram import VramParts, size_kv
 
 

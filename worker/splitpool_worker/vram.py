@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from splitpool_worker.sequence import LatencyClass
+from splitpool_worker.schedule.sequence import LatencyClass
 
 
 class Sizes(Protocol):

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 import torch
 
-from splitpool_worker.indices import Indices
-from splitpool_worker.kv_cache import KVCache
+from splitpool_worker.checkpoint.weights import Checkpoint
+from splitpool_worker.engine.indices import Indices
+from splitpool_worker.engine.kv_cache import KVCache
 from splitpool_worker.models.rope import rope_table
 from splitpool_worker.models.tensors import (
     EMBEDDING,
@@ -17,7 +18,6 @@ from splitpool_worker.models.tensors import (
     layer_tensor,
 )
 from splitpool_worker.ops.interface import Ops, Rope, Weight
-from splitpool_worker.weights import Checkpoint
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,8 +7,8 @@ from typing import Any
 
 import torch
 
-from splitpool_worker.indices import Indices
-from splitpool_worker.kv_cache import LayerCache, Shape
+from splitpool_worker.engine.indices import Indices
+from splitpool_worker.engine.kv_cache import LayerCache, Shape
 from splitpool_worker.models.config import ModelConfig
 from splitpool_worker.ops.build import NATIVE, BuildFailed, library
 from splitpool_worker.ops.interface import Rope, Weight

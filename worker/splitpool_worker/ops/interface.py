@@ -7,8 +7,8 @@ from typing import Protocol
 
 import torch
 
-from splitpool_worker.indices import Indices
-from splitpool_worker.kv_cache import LayerCache, Shape
+from splitpool_worker.engine.indices import Indices
+from splitpool_worker.engine.kv_cache import LayerCache, Shape
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,8 +5,8 @@ import math
 import torch
 import torch.nn.functional as F
 
-from splitpool_worker.indices import Indices
-from splitpool_worker.kv_cache import LayerCache, Shape
+from splitpool_worker.engine.indices import Indices
+from splitpool_worker.engine.kv_cache import LayerCache, Shape
 from splitpool_worker.ops.interface import Rope, Weight
 
 # Queries that attend at once. It bounds the scores in memory: heads * QUERY_ROWS * context floats.

@@ -1,0 +1,1 @@
+"""The OpenAI-compatible face of a worker, over aiohttp."""

@@ -1,0 +1,1 @@
+"""A model's files: where they are, what is in them, what they will take in memory."""

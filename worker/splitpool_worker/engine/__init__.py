@@ -1,0 +1,1 @@
+"""The thread that runs step after step, and the model behind it."""

@@ -1,0 +1,41 @@
+"""A planned iteration as the flat rows that a forward pass takes."""
+
+from splitpool_worker.engine.batch import Batch
+from splitpool_worker.schedule.step import Share
+
+
+def assemble(shares: list[Share], block_size: int) -> Batch:
+    """Rows of all shares, in order; block tables are passed by reference."""
+    batch = Batch(
+        tokens=[],
+        positions=[],
+        slots=[],
+        query_start=[0],
+        context_len=[],
+        block_tables=[],
+        sample_rows=[],
+    )
+    for share in shares:
+        _append(batch, share, block_size)
+    return batch
+
+
+def _append(batch: Batch, share: Share, block_size: int) -> None:
+    tokens, blocks = share.sequence.tokens, share.sequence.blocks
+    start = share.start
+    end = start + share.count
+    if share.count == 1:  # most shares are decodes, and this runs for each of them in every step
+        batch.tokens.append(tokens[start])
+        batch.positions.append(start)
+        batch.slots.append(blocks[start // block_size] * block_size + start % block_size)
+    else:
+        batch.tokens.extend(tokens[start:end])
+        batch.positions.extend(range(start, end))
+        batch.slots.extend(
+            [blocks[p // block_size] * block_size + p % block_size for p in range(start, end)]
+        )
+    batch.query_start.append(len(batch.tokens))
+    batch.context_len.append(end)
+    batch.block_tables.append(blocks)
+    if share.samples:
+        batch.sample_rows.append(len(batch.tokens) - 1)

@@ -1,0 +1,88 @@
+"""From logits to tokens: logit_bias, penalties, temperature, min_p, top_k, top_p, in this order.
+
+Each row depends on its own request only: the same seed gives the same tokens beside any mates.
+"""
+
+from collections.abc import Sequence as Many
+from math import isfinite
+
+import torch
+
+from splitpool_worker.sampling.candidates import Rows, choose
+from splitpool_worker.sampling.largest import best, top
+from splitpool_worker.sampling.logit_edits import edit, edits
+from splitpool_worker.sampling.randomness import uniform
+from splitpool_worker.schedule.sequence import Drawn, Sequence, TokenLogprobs
+
+GROUP = 8
+"""Rows edited and drawn at a time: they are copied, and the quota knows of one set of logits."""
+COLDEST = 1e-4
+"""Temperatures below this are argmax: dividing by them would only overflow."""
+
+
+@torch.inference_mode()
+def draw(logits: torch.Tensor, sequences: Many[Sequence]) -> list[Drawn | None]:
+    """The next token of each sequence from its row of float32 logits [R, V]; None for a row that
+    holds no finite maximum (a model that broke down for this sequence)."""
+    if not sequences:
+        return []
+    values, indices = best(logits)
+    drawn = [
+        Drawn(token) if isfinite(value) else None
+        for value, token in zip(values.tolist(), indices.tolist(), strict=True)
+    ]
+    special = [i for i, s in enumerate(sequences) if not s.greedy and drawn[i] is not None]
+    for start in range(0, len(special), GROUP):
+        group = special[start : start + GROUP]
+        for i, token in zip(
+            group, _draw_special(logits[group], [sequences[i] for i in group]), strict=True
+        ):
+            drawn[i] = token
+    return drawn
+
+
+def _draw_special(logits: torch.Tensor, sequences: Many[Sequence]) -> list[Drawn]:
+    """Tokens of sequences that are not plainly greedy, from a copy of their logits."""
+    raw = [
+        None if sequence.request.params.logprobs is None else row.log_softmax(-1)
+        for row, sequence in zip(logits, sequences, strict=True)
+    ]
+    for row, sequence in zip(logits, sequences, strict=True):
+        if edits(sequence):
+            edit(row, sequence)
+    values, indices = best(logits)
+    warm = _draw_warm(logits, values, sequences)
+    tokens: list[int] = torch.where(
+        _temperatures(sequences, logits) < COLDEST, indices, warm
+    ).tolist()
+    return [
+        Drawn(token, _logprobs(row, sequence, token))
+        for row, sequence, token in zip(raw, sequences, tokens, strict=True)
+    ]
+
+
+def _draw_warm(
+    logits: torch.Tensor, highest: torch.Tensor, sequences: Many[Sequence]
+) -> torch.Tensor:
+    """The token [R] of each row at its temperature, if above zero; uses up the logits."""
+    params = [sequence.request.params for sequence in sequences]
+    heat = _temperatures(sequences, logits).clamp(min=COLDEST)
+    weights = logits.sub_(highest[:, None]).div_(heat[:, None]).exp_()
+    numbers = [uniform(p.seed, s.outputs) for p, s in zip(params, sequences, strict=True)]
+    return choose(Rows.of(weights, params, numbers))
+
+
+def _temperatures(sequences: Many[Sequence], like: torch.Tensor) -> torch.Tensor:
+    return torch.tensor([s.request.params.temperature for s in sequences], device=like.device)
+
+
+def _logprobs(raw: torch.Tensor | None, sequence: Sequence, token: int) -> TokenLogprobs | None:
+    if raw is None:
+        return None
+    count = min(sequence.request.params.logprobs or 0, raw.shape[-1])
+    values, indices = top(raw[None], count)
+    return TokenLogprobs(
+        token_id=token,
+        logprob=float(raw[token]),
+        top=tuple(zip(indices[0].tolist(), values[0].tolist(), strict=True)),
+    )

@@ -1,0 +1,1 @@
+"""What the next iteration computes, and with which blocks: pure, for engine, tests, simulator."""

@@ -1,0 +1,37 @@
+"""What a worker and each of its latency classes may use."""
+
+from dataclasses import dataclass
+
+from splitpool_worker.schedule.sequence import LatencyClass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClassLimits:
+    cls: LatencyClass
+    vram_bytes: int
+    kv_blocks: int
+    max_batch: int
+    max_wait_s: float
+    token_budget: int
+    prefill_chunk: int
+    max_length_ratio: float = 4.0
+    prefix_cache: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerLimits:
+    """`classes` holds one (Split) or both (Shared); block ids are handed out in that order."""
+
+    classes: tuple[ClassLimits, ...]
+    block_size: int
+    max_model_len: int
+    max_step_s: float
+    static: bool = False
+    class_priority: bool = True
+
+    def of(self, cls: LatencyClass) -> ClassLimits | None:
+        return next((limits for limits in self.classes if limits.cls is cls), None)
+
+    def longest(self, limits: ClassLimits) -> int:
+        """Tokens, prompt and output together, that one sequence of this class can reach."""
+        return min(self.max_model_len, limits.kv_blocks * self.block_size)
