@@ -10,7 +10,7 @@ from e2e.asking import ask, completion
 from e2e.gap_rule import Greedy, assert_same
 from splitpool_bench.chain import Chain
 
-TOKENS = 12
+TOKENS = 8
 BEGINNINGS = (
     "The capital of France is",
     "Water boils when",

@@ -9,8 +9,8 @@ import sys
 import urllib.error
 import urllib.request
 from asyncio.subprocess import Process
-from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import aiohttp
@@ -49,8 +49,9 @@ async def test_a_full_worker_stays_under_its_quota_and_without_it_would_not() ->
     card = inspect()
     tight = quota_for(card, HELD)
 
-    bounded = await peak_growth(tight)
-    unbounded = await peak_growth(quota_for(card, SEQUENCES + 1))
+    beside = bare()
+    bounded = await peak_while_full(tight) - beside
+    unbounded = await peak_while_full(quota_for(card, SEQUENCES + 1)) - beside
 
     assert bounded <= tight
     assert unbounded > tight
@@ -101,20 +102,18 @@ def quota_for(card: dict[str, int], sequences: int) -> int:
     return fixed + sequences * MAX_MODEL_LEN * card["kvBytesPerToken"]
 
 
-async def peak_growth(quota: int) -> int:
-    """Largest private resident memory while full, beyond that of a worker without a model."""
-    with bare() as baseline:
-        async with serving(quota) as (process, url):
-            peak, done = 0, asyncio.create_task(fill(url))
-            while not done.done():
-                peak = max(peak, private_bytes(process.pid))
-                await asyncio.sleep(0.02)
-            done.result()
-    return peak - baseline
+async def peak_while_full(quota: int) -> int:
+    """Largest private resident memory of a worker while it is full."""
+    async with serving(quota) as (process, url):
+        peak, done = 0, asyncio.create_task(fill(url))
+        while not done.done():
+            peak = max(peak, private_bytes(process.pid))
+            await asyncio.sleep(0.02)
+        done.result()
+    return peak
 
 
-@contextmanager
-def bare() -> Iterator[int]:
+def bare() -> int:
     """Private resident memory of a worker's process as it is beside the quota."""
     process = subprocess.Popen(
         [sys.executable, "-c", BARE], stdin=subprocess.PIPE, stdout=subprocess.PIPE
@@ -122,8 +121,9 @@ def bare() -> Iterator[int]:
     with process:
         assert process.stdout
         process.stdout.readline()
-        yield private_bytes(process.pid)
+        taken = private_bytes(process.pid)
         process.communicate()
+    return taken
 
 
 async def fill(url: str) -> None:
