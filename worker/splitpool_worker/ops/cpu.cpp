@@ -77,7 +77,9 @@ void silu_and_mul(T* out, const T* gate_up, long count, long width) {
       for (long i = 0; i < width; i += LANES) {
         f32x16 gate = load16(gate_up + row * 2 * width + i);
         f32x16 up = load16(gate_up + (row * 2 + 1) * width + i);
-        f32x16 activated = rounded_to<T>(gate / (exp2_of(gate * -LOG2_E) + 1.0f));
+        // The exponent is bounded: 2^127 sends the quotient to 0 as well as infinity does.
+        f32x16 inverse = exp2_of(-at_least(gate * LOG2_E, broadcast(-127.0f)));
+        f32x16 activated = rounded_to<T>(gate / (inverse + 1.0f));
         store16(out + row * width + i, activated * up);
       }
   });

@@ -96,7 +96,6 @@ void by_rows(long count, F f) {
 
 template <class T>
 struct VectorKernel {
-  static void begin(const Rows<T>&) {}
   static void end() {}
   static void scores(Rows<T>& rows, const Paged& at, long tiles) {
     for (long tile = 0; tile < tiles; ++tile)
@@ -110,98 +109,107 @@ struct VectorKernel {
 
 #if defined(SPLITPOOL_TILES)
 
-// Tiles: 0-1 sums of two blocks of rows, 2-3 queries, 4 keys, 5-6 softmax weights, 7 values.
+// Tiles: 0-3 results of two blocks of rows by two right-hand tiles, 4-5 rows (queries or weights),
+// 6-7 right-hand tiles (keys or values).
 struct TileKernel {
-  static void begin(const Rows<bf16>& rows) {
-    long upper = std::min(rows.count, LANES), lower = rows.count - upper;
+  static void end() { _tile_release(); }
+
+  // A row of the left-hand tiles is `bytes` long, and the right-hand ones have a row for each pair.
+  static void shape(long count, long bytes) {
+    const long upper = std::min(count, LANES);
     TileShapes shapes;
     for (int tile : {0, 2}) shapes.set(tile, upper, 64);
-    for (int tile : {1, 3}) shapes.set(tile, lower, 64);
-    shapes.set(4, LANES, 64);
-    shapes.set(5, upper, 32);
-    shapes.set(6, lower, 32);
-    shapes.set(7, LANES / 2, 64);
+    for (int tile : {1, 3}) shapes.set(tile, count - upper, 64);
+    shapes.set(4, upper, bytes);
+    shapes.set(5, count - upper, bytes);
+    for (int tile : {6, 7}) shapes.set(tile, bytes / 4, 64);
     shapes.use();
   }
 
-  static void end() { _tile_release(); }
-
   static void scores(Rows<bf16>& rows, const Paged& at, long tiles) {
-    const bool both = rows.count > LANES;
-    settle();
+    shape(rows.count, 64);
+    const bool lower = rows.count > LANES;
     const long key_stride = at.block_size * 4, query_stride = at.head_dim * 2;
-    for (long tile = 0; tile < tiles; ++tile) {
-      fetch(rows, at, tile, tiles);
-      _tile_zero(0);
-      if (both) _tile_zero(1);
+    for (long tile = 0; tile < tiles; tile += 2) {
+      const bool right = tile + 1 < tiles;
+      zero(lower, right);
       for (long i = 0; i < at.head_dim; i += 32) {
-        _tile_loadd(4, rows.keys[tile] + i * at.block_size, key_stride);
-        _tile_loadd(2, rows.query + i, query_stride);
-        _tile_dpbf16ps(0, 2, 4);
-        if (!both) continue;
-        _tile_loadd(3, rows.query + LANES * at.head_dim + i, query_stride);
-        _tile_dpbf16ps(1, 3, 4);
+        _tile_loadd(6, rows.keys[tile] + i * at.block_size, key_stride);
+        if (right) _tile_loadd(7, rows.keys[tile + 1] + i * at.block_size, key_stride);
+        _tile_loadd(4, rows.query + i, query_stride);
+        if (lower) _tile_loadd(5, rows.query + LANES * at.head_dim + i, query_stride);
+        multiply(lower, right);
       }
-      _tile_stored(0, rows.scores + tile * LANES, KEYS * 4);
-      if (both) _tile_stored(1, rows.scores + LANES * KEYS + tile * LANES, KEYS * 4);
+      float* to = rows.scores + tile * LANES;
+      _tile_stored(0, to, KEYS * 4);
+      if (right) _tile_stored(2, to + LANES, KEYS * 4);
+      if (lower) _tile_stored(1, to + LANES * KEYS, KEYS * 4);
+      if (lower && right) _tile_stored(3, to + LANES * KEYS + LANES, KEYS * 4);
     }
   }
 
   static void sums(Rows<bf16>& rows, const Paged& at, long tiles) {
-    const bool both = rows.count > LANES;
-    settle();
-    const long sum_stride = at.head_dim * 4;
-    float* lower = rows.sums + LANES * at.head_dim;
-    for (long column = 0; column < at.head_dim; column += LANES) {
-      _tile_loadd(0, rows.sums + column, sum_stride);
-      if (both) _tile_loadd(1, lower + column, sum_stride);
+    shape(rows.count, 32);
+    const bool lower = rows.count > LANES;
+    const long stride = at.head_dim * 4;
+    for (long column = 0; column < at.head_dim; column += 32) {
+      float* to = rows.sums + column;
+      _tile_loadd(0, to, stride);
+      _tile_loadd(2, to + LANES, stride);
+      if (lower) _tile_loadd(1, to + LANES * at.head_dim, stride);
+      if (lower) _tile_loadd(3, to + LANES * at.head_dim + LANES, stride);
       for (long tile = 0; tile < tiles; ++tile) {
-        _tile_loadd(7, rows.values[tile] + column * 2, at.head_dim * 4);
-        _tile_loadd(5, rows.weights + tile * LANES, KEYS * 2);
-        _tile_dpbf16ps(0, 5, 7);
-        if (!both) continue;
-        _tile_loadd(6, rows.weights + LANES * KEYS + tile * LANES, KEYS * 2);
-        _tile_dpbf16ps(1, 6, 7);
+        _tile_loadd(6, rows.values[tile] + column * 2, stride);
+        _tile_loadd(7, rows.values[tile] + column * 2 + 32, stride);
+        _tile_loadd(4, rows.weights + tile * LANES, KEYS * 2);
+        if (lower) _tile_loadd(5, rows.weights + LANES * KEYS + tile * LANES, KEYS * 2);
+        multiply(lower, true);
       }
-      _tile_stored(0, rows.sums + column, sum_stride);
-      if (both) _tile_stored(1, lower + column, sum_stride);
+      _tile_stored(0, to, stride);
+      _tile_stored(2, to + LANES, stride);
+      if (lower) _tile_stored(1, to + LANES * at.head_dim, stride);
+      if (lower) _tile_stored(3, to + LANES * at.head_dim + LANES, stride);
     }
   }
 
-  // Brings the values of this tile and the keys of the next one closer while the keys of this one
-  // are multiplied: blocks are scattered, and hardware prefetch stops at the end of each.
-  static void fetch(const Rows<bf16>& rows, const Paged& at, long tile, long tiles) {
-    const long lines = at.head_dim / 2;
-    const char* values = reinterpret_cast<const char*>(rows.values[tile]);
-    for (long line = 0; line < lines; ++line) _mm_prefetch(values + line * 64, _MM_HINT_T0);
-    if (tile + 1 == tiles) return;
-    const char* keys = reinterpret_cast<const char*>(rows.keys[tile + 1]);
-    for (long line = 0; line < lines; ++line)
-      _mm_prefetch(keys + line * at.block_size * 4, _MM_HINT_T0);
+  static void zero(bool lower, bool right) {
+    _tile_zero(0);
+    if (right) _tile_zero(2);
+    if (lower) _tile_zero(1);
+    if (lower && right) _tile_zero(3);
+  }
+
+  static void multiply(bool lower, bool right) {
+    _tile_dpbf16ps(0, 4, 6);
+    if (right) _tile_dpbf16ps(2, 4, 7);
+    if (lower) _tile_dpbf16ps(1, 5, 6);
+    if (lower && right) _tile_dpbf16ps(3, 5, 7);
   }
 };
 
 #endif
 
 // Scores of a chunk -> unnormalised weights; older sums shrink where the maximum has grown.
+// `scale` turns scores into exponents of 2.
 template <class T>
 void soften(Rows<T>& rows, long row, long start, long tiles, long head_dim, float scale) {
   float* scores = rows.scores + row * KEYS;
   T* weights = rows.weights + row * KEYS;
-  const long seen = std::min(rows.position[row] - start + 1, tiles * LANES);
-  const float before = rows.highest[row];
-  const f32x16 masked = broadcast(-std::numeric_limits<float>::infinity());
-  f32x16 most = masked;
-  for (long key = 0; key < tiles * LANES; key += LANES) {
-    f32x16 x = load16(scores + key) * scale;
-    if (key + LANES > seen) x = LANE + static_cast<int32_t>(key - seen) < 0 ? x : masked;
-    store16(scores + key, x);
+  const long seen = rows.position[row] - start + 1, end = tiles * LANES;
+  const f32x16 hidden = broadcast(-std::numeric_limits<float>::infinity());
+  for (long key = std::max(0L, seen) / LANES * LANES; key < end; key += LANES) {
+    const i32x16 past = LANE + static_cast<int32_t>(key - seen);
+    store16(scores + key, past < 0 ? load16(scores + key) : hidden);
+  }
+  f32x16 most = hidden;
+  for (long key = 0; key < end; key += LANES) {
+    const f32x16 x = load16(scores + key);
     most = x > most ? x : most;
   }
-  const float highest = std::max(before, max_of(most));
+  const float before = rows.highest[row], highest = std::max(before, max_of(most) * scale);
   f32x16 total{};
-  for (long key = 0; key < tiles * LANES; key += LANES) {
-    f32x16 weight = exp2_of(load16(scores + key) - highest);
+  for (long key = 0; key < end; key += LANES) {
+    const f32x16 weight = exp2_of(load16(scores + key) * scale - highest);
     total += weight;
     store16(weights + key, weight);
   }
@@ -218,7 +226,6 @@ void attend(Rows<T>& rows, const Paged& at, const T* k, const T* v, long head, f
   std::fill_n(rows.highest, rows.count, -std::numeric_limits<float>::infinity());
   std::fill_n(rows.total, rows.count, 0.0f);
   std::fill_n(rows.sums, rows.count * at.head_dim, 0.0f);
-  Kernel::begin(rows);
   for (long start = 0; start <= rows.last_position; start += KEYS) {
     long tiles = (std::min(KEYS, rows.last_position + 1 - start) + LANES - 1) / LANES;
     locate(rows, at, k, v, head, start, tiles);

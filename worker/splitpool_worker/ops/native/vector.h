@@ -88,36 +88,43 @@ inline f32x16 dot(f32x16 acc, u32x16 a, u32x16 b) {
 #endif
 }
 
-inline float max_of(f32x16 x) {
-  float best = x[0];
-  for (int lane = 1; lane < LANES; ++lane) best = x[lane] > best ? x[lane] : best;
-  return best;
+inline f32x16 at_least(f32x16 x, f32x16 least) { return x < least ? least : x; }  // NaN stays
+
+// Halves are folded onto each other until one lane is left. Out of line: taking a vector's address
+// inside a caller's loop would keep its accumulator in memory.
+template <class F>
+inline float fold(f32x16 x, F f) {
+  typedef float f32x8 __attribute__((vector_size(32)));
+  typedef float f32x4 __attribute__((vector_size(16)));
+  const float* lanes = reinterpret_cast<const float*>(&x);
+  f32x8 eight = f(load<f32x8>(lanes), load<f32x8>(lanes + 8));
+  lanes = reinterpret_cast<const float*>(&eight);
+  f32x4 four = f(load<f32x4>(lanes), load<f32x4>(lanes + 4));
+  return f(f(four[0], four[2]), f(four[1], four[3]));
 }
 
-inline float sum_of(f32x16 x) {
-  for (int step = 8; step > 0; step /= 2)
-    for (int lane = 0; lane < step; ++lane) x[lane] += x[lane + step];
-  return x[0];
+__attribute__((noinline)) inline float max_of(f32x16 x) {
+  return fold(x, [](auto a, auto b) { return a > b ? a : b; });
 }
 
-// Taylor series of 2^r for |r| <= 1/2 (relative error below 2e-7), scaled by the whole part.
-// Below 2^-126 it is 0; NaN stays NaN.
+__attribute__((noinline)) inline float sum_of(f32x16 x) {
+  return fold(x, [](auto a, auto b) { return a + b; });
+}
+
+// Taylor series of 2^r for |r| <= 1/2 (relative error below 2e-7), times 2 to the whole part, which
+// adding 1.5 * 2^23 leaves in the low bits. Below 2^-126 it is 0; NaN stays NaN. x is at most 127.
 inline f32x16 exp2_of(f32x16 x) {
-  const f32x16 lowest = broadcast(-126.0f), highest = broadcast(127.0f);
-  const float magic = 12582912.0f;  // 1.5 * 2^23: adding it leaves the whole part in the low bits
-  f32x16 kept = x < lowest ? lowest : x;
-  kept = kept > highest ? highest : kept;
-  f32x16 shifted = kept + magic;
-  f32x16 r = kept - (shifted - magic);
+  const float magic = 12582912.0f;
+  const f32x16 shifted = x + magic;
+  const f32x16 r = x - (shifted - magic);
   f32x16 p = r * 1.5403530e-4f + 1.3333558e-3f;
   p = p * r + 9.6181291e-3f;
   p = p * r + 5.5504109e-2f;
   p = p * r + 2.4022651e-1f;
   p = p * r + 6.9314718e-1f;
   p = p * r + 1.0f;
-  i32x16 exponent = (i32x16)shifted - (i32x16)broadcast(magic) + 127;
-  f32x16 result = p * (f32x16)(exponent << 23);
-  return x < lowest ? f32x16{} : result;
+  p *= (f32x16)(((u32x16)shifted << 23) + 0x3f800000u);  // the exponent's bits; 127 stands for 2^0
+  return x < -126.0f ? f32x16{} : p;
 }
 
 constexpr float LOG2_E = 1.44269504f;

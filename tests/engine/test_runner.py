@@ -1,0 +1,92 @@
+"""What the runner promises the engine beyond logits: bounds, and memory that does not grow."""
+
+import subprocess
+import sys
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from llama_models import SMOLLM2, Fed, batch_of
+from splitpool_worker.checkpoint.inspect import describe
+from splitpool_worker.engine.batch import Batch
+from splitpool_worker.engine.runner import TorchRunner
+
+
+@pytest.fixture(scope="module")
+def runner() -> TorchRunner:
+    return TorchRunner.load(SMOLLM2, num_blocks=8, max_model_len=100)
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("token", {"tokens": [1, 2, 49152]}),
+        ("token", {"tokens": [1, -2, 3]}),
+        ("position", {"positions": [98, 99, 100]}),
+        ("slot", {"slots": [126, 127, 128]}),
+        ("block", {"block_tables": [[8]]}),
+    ],
+)
+def test_what_is_out_of_range_never_reaches_a_kernel(
+    runner: TorchRunner, name: str, change: dict[str, Any]
+) -> None:
+    batch: Batch = batch_of([(Fed(blocks=[2], tokens=[1, 2, 3]), 3)], 16)
+    with pytest.raises(IndexError, match=f"a {name} of this step is out of range"):
+        runner.forward(replace(batch, **change))
+
+
+def test_a_cache_needs_a_size_that_holds_a_block() -> None:
+    with pytest.raises(ValueError, match="holds no block"):
+        TorchRunner.load(SMOLLM2, kv_bytes=1000)
+    with pytest.raises(ValueError, match="one of them"):
+        TorchRunner.load(SMOLLM2)
+
+
+# The largest step a worker may take (512 tokens, 64 of them sampled, against long contexts) in a
+# process of its own: how far its peak of resident memory rises over what it held before. All of
+# the cache is written first, and small steps are taken, so that only this step's memory counts.
+MEASURE = """
+import sys
+from pathlib import Path
+sys.path.insert(0, "tests")
+from llama_models import SMOLLM2, Fed, batch_of
+from splitpool_worker.checkpoint import heap
+from splitpool_worker.engine.runner import TorchRunner
+
+ops, dtype = sys.argv[1:]
+with heap.tidy():
+    runner = TorchRunner.load(SMOLLM2, dtype=dtype, ops=ops, num_blocks=2048, max_model_len=1024)
+for layer in runner._kv.layers:
+    layer.k.fill_(1), layer.v.fill_(1)
+tables = [list(range(32 * i, 32 * i + 32)) for i in range(64)]
+feds = [Fed(blocks=table, tokens=[7] * 512, stored=500) for table in tables]
+runner.forward(batch_of([(fed, 1) for fed in feds[:2]], 16))
+
+def resident(field):
+    status = Path("/proc/self/status").read_text()
+    return int(status.split(field + ":")[1].split()[0]) * 1024
+
+Path("/proc/self/clear_refs").write_text("5")
+before = resident("VmRSS")
+long = Fed(blocks=feds[0].blocks * 2, tokens=[7] * 1024, stored=575)
+batch = batch_of([(fed, 1) for fed in feds[1:]] + [(long, 449)], 16)
+assert len(batch.tokens) == 512 and len(batch.sample_rows) == 64
+runner.forward(batch)
+print(resident("VmHWM") - before)
+"""
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float32"])
+@pytest.mark.parametrize("ops", ["cpu", "reference"])
+def test_the_largest_step_stays_within_the_workspace_that_the_card_names(
+    ops: str, dtype: str
+) -> None:
+    card = describe(SMOLLM2, dtype, max_model_len=1024, max_tokens=512, max_rows=64, ops=ops)
+    result = subprocess.run(
+        [sys.executable, "-c", MEASURE, ops, dtype],
+        capture_output=True,
+        text=True,
+    )
+    assert result.returncode == 0, result.stderr
+    assert 0 < int(result.stdout) <= card.workspace_bytes
