@@ -101,11 +101,16 @@ def test_norms_equal_the_reference(cpu: CpuOps, dtype: torch.dtype, rows: int) -
     assert torch.equal(ours, theirs)
 
 
-def test_silu_and_mul_equals_the_reference(cpu: CpuOps, dtype: torch.dtype) -> None:
+@pytest.mark.parametrize("size", [0.02, 1.0, 30.0])
+def test_the_gated_product_equals_the_reference(
+    cpu: CpuOps, dtype: torch.dtype, size: float
+) -> None:
     torch.manual_seed(5)
-    gate_up = (torch.randn(13, 2 * 144) * 20).to(dtype)
-    gate_up[0, :8] = torch.tensor([0.0, -0.0, 88.0, -88.0, 1e4, -1e4, 1e-30, -1e-30])
-    close(cpu.silu_and_mul(gate_up), REFERENCE.silu_and_mul(gate_up), dtype)
+    for rows, columns, inner in ((1, 96, 16), (5, 112, 48), (33, 64, 80), (70, 160, 144)):
+        gate, up = torch.randn(2, inner, columns).to(dtype)
+        x = (size * torch.randn(rows, columns)).to(dtype)
+        expected = REFERENCE.gated(x, REFERENCE.pack_gate_up(gate, up))
+        close(cpu.gated(x, cpu.pack_gate_up(gate, up)), expected, dtype)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -61,11 +61,12 @@ def workspace_bytes(
 def _activations(config: ModelConfig) -> int:
     """Elements a row of all that a layer's pass names, with what it is about to replace."""
     attention = 2 * config.qkv_size + config.query_size
-    return 5 * config.hidden_size + attention + 4 * config.intermediate_size
+    return 5 * config.hidden_size + attention + 2 * config.intermediate_size
 
 
 def _reference_layers(config: ModelConfig, itemsize: int, tokens: int, max_len: int) -> int:
-    rows = tokens * (_activations(config) + config.intermediate_size) * itemsize
+    # The reference holds gate and up, the activated gate, and their product one after another.
+    rows = tokens * (_activations(config) + 3 * config.intermediate_size) * itemsize
     norm = tokens * config.hidden_size * 3 * 4
     gathered = 2 * max_len * (config.kv_size * (itemsize + 4) + 2 * config.query_size * 4)
     scores = REFERENCE_QUERY_ROWS * max_len * (config.num_heads * 4 * 3 + 1)

@@ -64,7 +64,7 @@ class Llama:
             ops.rope_and_store(qkv, self.rope, at, cache)
             attended = ops.linear(ops.paged_attention(qkv, at, cache), layer.output)
             hidden = ops.add_rms_norm(residual, attended, layer.mlp_norm, self.eps)
-            activated = ops.silu_and_mul(ops.linear(hidden, layer.gate_up))
+            activated = ops.gated(hidden, layer.gate_up)
             hidden = ops.add_rms_norm(
                 residual, ops.linear(activated, layer.down), next_norm, self.eps
             )
@@ -97,7 +97,10 @@ def load_llama(
                 qkv=pack(*(layer_tensor(index, f"self_attn.{part}_proj") for part in "qkv")),
                 output=pack(layer_tensor(index, "self_attn.o_proj")),
                 mlp_norm=read(layer_tensor(index, "post_attention_layernorm")),
-                gate_up=pack(*(layer_tensor(index, f"mlp.{part}_proj") for part in ("gate", "up"))),
+                gate_up=ops.pack_gate_up(
+                    read(layer_tensor(index, "mlp.gate_proj")),
+                    read(layer_tensor(index, "mlp.up_proj")),
+                ),
                 down=pack(layer_tensor(index, "mlp.down_proj")),
             )
             for index in range(config.num_layers)

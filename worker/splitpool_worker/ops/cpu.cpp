@@ -14,46 +14,47 @@ namespace {
 
 int threads = 1;
 
-// Calls f(first, last) on every thread with its part of [0, count).
+// Elements that keep a thread busy for longer than it takes to wake it.
+constexpr long GRAIN = 16 << 10;
+
+// Calls f(first, last) on as many threads as `elements` are worth, each with its part of [0, count).
 template <class F>
-void share(long count, F f) {
-  const long parts = std::min<long>(threads, count);
+void share(long count, long elements, F f) {
+  const long parts = std::min({static_cast<long>(threads), count, elements / GRAIN});
   if (parts <= 1) return f(0L, count);
 #pragma omp parallel for num_threads(parts) schedule(static, 1)
   for (long part = 0; part < parts; ++part) f(count * part / parts, count * (part + 1) / parts);
 }
 
+// Panels of the weight to every `stride`-th place of `packed`, `offset` places on.
 template <class T>
-void pack(T* packed, const T* weight, long rows, long columns) {
-  share(panels_of(rows), [&](long first, long last) {
-    for (long panel = first; panel < last; ++panel) {
-      long row = panel * LANES;
-      pack_panel(packed + row * columns, weight + row * columns, std::min(LANES, rows - row), columns);
-    }
+void pack(T* packed, const T* weight, long rows, long columns, long stride, long offset) {
+  share(panels_of(rows), rows * columns, [&](long first, long last) {
+    for (long panel = first; panel < last; ++panel)
+      pack_panel(packed + (panel * stride + offset) * LANES * columns,
+                 weight + panel * LANES * columns, std::min(LANES, rows - panel * LANES), columns);
   });
 }
 
 template <class T>
 void embed(T* out, const T* packed, const int64_t* tokens, long count, long columns) {
-  share(count, [&](long first, long last) {
+  share(count, count * columns, [&](long first, long last) {
     for (long i = first; i < last; ++i) unpack_row(out + i * columns, packed, tokens[i], columns);
   });
 }
 
-template <class T, class Y>
+template <bool GATED, class T, class Y>
 void linear(Y* y, const T* x, const T* packed, long tokens, long columns, long rows) {
-  const Product<T, Y> whole{y, x, packed, tokens, columns, rows};
-  // Pairs of panels, so that no thread's part ends in the middle of one.
-  share((panels_of(rows) + 1) / 2, [&](long first, long last) {
-    product(whole, first * 2, std::min(last * 2, panels_of(rows)));
-  });
+  const Product<T, Y, GATED> whole{y, x, packed, tokens, columns, rows};
+  share(whole.pairs(), whole.panels() * LANES * columns,
+        [&](long first, long last) { product(whole, first, last); });
 }
 
 // residual += x (where there is an x); out = weight * round(residual / rms(residual)).
 template <class T>
 void add_rms_norm(T* out, T* residual, const T* x, const T* weight, float eps, long count,
                   long width) {
-  share(count, [&](long first, long last) {
+  share(count, count * width, [&](long first, long last) {
     for (long row = first * width; row < last * width; row += width) {
       f32x16 squares{};
       for (long i = row; i < row + width; i += LANES) {
@@ -67,21 +68,6 @@ void add_rms_norm(T* out, T* residual, const T* x, const T* weight, float eps, l
         store16(out + row + i, normed * load16(weight + i));
       }
     }
-  });
-}
-
-template <class T>
-void silu_and_mul(T* out, const T* gate_up, long count, long width) {
-  share(count, [&](long first, long last) {
-    for (long row = first; row < last; ++row)
-      for (long i = 0; i < width; i += LANES) {
-        f32x16 gate = load16(gate_up + row * 2 * width + i);
-        f32x16 up = load16(gate_up + (row * 2 + 1) * width + i);
-        // The exponent is bounded: 2^127 sends the quotient to 0 as well as infinity does.
-        f32x16 inverse = exp2_of(-at_least(gate * LOG2_E, broadcast(-127.0f)));
-        f32x16 activated = rounded_to<T>(gate / (inverse + 1.0f));
-        store16(out + row * width + i, activated * up);
-      }
   });
 }
 
@@ -100,7 +86,7 @@ void rope_and_store(T* qkv, const T* cos, const T* sin, const int64_t* positions
                     const int64_t* slots, T* k, T* v, long count, long heads, long kv_heads,
                     long head_dim, long block_size) {
   const long width = (heads + 2 * kv_heads) * head_dim, half = head_dim / 2;
-  share(count, [&](long first, long last) {
+  share(count, count * width, [&](long first, long last) {
     for (long i = first; i < last; ++i) {
       T* row = qkv + i * width;
       for (long head = 0; head < heads + kv_heads; ++head)
@@ -184,25 +170,26 @@ long level() {
 }
 
 #define FOR_TYPE(T, NAME)                                                                        \
-  void pack_##NAME(T* packed, const T* weight, long rows, long columns) {                        \
-    pack(packed, weight, rows, columns);                                                         \
+  void pack_##NAME(T* packed, const T* weight, long rows, long columns, long stride,             \
+                   long offset) {                                                                \
+    pack(packed, weight, rows, columns, stride, offset);                                         \
   }                                                                                              \
   void embed_##NAME(T* out, const T* packed, const int64_t* tokens, long count, long columns) {  \
     embed(out, packed, tokens, count, columns);                                                  \
   }                                                                                              \
   void linear_##NAME(T* y, const T* x, const T* packed, long tokens, long columns, long rows) {  \
-    linear(y, x, packed, tokens, columns, rows);                                                 \
+    linear<false>(y, x, packed, tokens, columns, rows);                                          \
   }                                                                                              \
   void logits_##NAME(float* y, const T* x, const T* packed, long tokens, long columns,           \
                      long rows) {                                                                \
-    linear(y, x, packed, tokens, columns, rows);                                                 \
+    linear<false>(y, x, packed, tokens, columns, rows);                                          \
+  }                                                                                              \
+  void gated_##NAME(T* y, const T* x, const T* packed, long tokens, long columns, long rows) {   \
+    linear<true>(y, x, packed, tokens, columns, rows);                                           \
   }                                                                                              \
   void add_rms_norm_##NAME(T* out, T* residual, const T* x, const T* weight, float eps,          \
                            long count, long width) {                                             \
     add_rms_norm(out, residual, x, weight, eps, count, width);                                   \
-  }                                                                                              \
-  void silu_and_mul_##NAME(T* out, const T* gate_up, long count, long width) {                   \
-    silu_and_mul(out, gate_up, count, width);                                                    \
   }                                                                                              \
   void rope_and_store_##NAME(T* qkv, const T* cos, const T* sin, const int64_t* positions,       \
                              const int64_t* slots, T* k, T* v, long count, long heads,           \

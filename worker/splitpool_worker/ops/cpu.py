@@ -21,12 +21,12 @@ LEVELS = ("plain", "avx512-bf16", "amx")
 
 _POINTER, _LONG, _FLOAT = ctypes.c_void_p, ctypes.c_long, ctypes.c_float
 _SIGNATURES: dict[str, tuple[type[Any], ...]] = {
-    "pack": (_POINTER,) * 2 + (_LONG,) * 2,
+    "pack": (_POINTER,) * 2 + (_LONG,) * 4,
     "embed": (_POINTER,) * 3 + (_LONG,) * 2,
     "linear": (_POINTER,) * 3 + (_LONG,) * 3,
     "logits": (_POINTER,) * 3 + (_LONG,) * 3,
+    "gated": (_POINTER,) * 3 + (_LONG,) * 3,
     "add_rms_norm": (_POINTER,) * 4 + (_FLOAT,) + (_LONG,) * 2,
-    "silu_and_mul": (_POINTER,) * 2 + (_LONG,) * 2,
     "rope_and_store": (_POINTER,) * 7 + (_LONG,) * 5,
     "paged_attention": (_POINTER,) * 7 + (_LONG,) * 6,
 }
@@ -56,10 +56,20 @@ class CpuOps:
         self._of = {dtype: _Kernels(loaded, name) for dtype, name in DTYPES.items()}
 
     def pack(self, weight: torch.Tensor) -> Weight:
-        rows, columns = weight.shape
-        held = -(-rows // LANES) * LANES
-        data = torch.empty(held * columns, dtype=weight.dtype)
-        self._of[weight.dtype].pack(data.data_ptr(), weight.contiguous().data_ptr(), rows, columns)
+        return self._packed([weight])
+
+    def pack_gate_up(self, gate: torch.Tensor, up: torch.Tensor) -> Weight:
+        return self._packed([gate, up])
+
+    def _packed(self, parts: list[torch.Tensor]) -> Weight:
+        """The panels of the parts in turns: one of the first, one of the second, and so on."""
+        rows, columns = parts[0].shape
+        panels = -(-rows // LANES)
+        data = torch.empty(len(parts) * panels * LANES * columns, dtype=parts[0].dtype)
+        for offset, part in enumerate(parts):
+            self._of[data.dtype].pack(
+                data.data_ptr(), part.contiguous().data_ptr(), rows, columns, len(parts), offset
+            )
         return Weight(data=data, rows=rows, columns=columns)
 
     def block_shapes(
@@ -77,30 +87,30 @@ class CpuOps:
         return out
 
     def linear(self, x: torch.Tensor, weight: Weight) -> torch.Tensor:
-        tokens = x.shape[0]
-        out = torch.empty((tokens, weight.rows), dtype=x.dtype)
-        self._of[x.dtype].linear(
-            out.data_ptr(),
-            x.data_ptr(),
-            weight.data.data_ptr(),
-            tokens,
-            weight.columns,
-            weight.rows,
-        )
+        out = torch.empty((x.shape[0], weight.rows), dtype=x.dtype)
+        self._multiply(self._of[x.dtype].linear, out, x, weight)
         return out
 
     def logits(self, x: torch.Tensor, weight: Weight) -> torch.Tensor:
-        tokens = x.shape[0]
-        out = torch.empty((tokens, weight.rows), dtype=torch.float32)
-        self._of[x.dtype].logits(
+        out = torch.empty((x.shape[0], weight.rows), dtype=torch.float32)
+        self._multiply(self._of[x.dtype].logits, out, x, weight)
+        return out
+
+    def gated(self, x: torch.Tensor, weight: Weight) -> torch.Tensor:
+        out = torch.empty((x.shape[0], weight.rows), dtype=x.dtype)
+        self._multiply(self._of[x.dtype].gated, out, x, weight)
+        return out
+
+    @staticmethod
+    def _multiply(kernel: Any, out: torch.Tensor, x: torch.Tensor, weight: Weight) -> None:
+        kernel(
             out.data_ptr(),
             x.data_ptr(),
             weight.data.data_ptr(),
-            tokens,
+            x.shape[0],
             weight.columns,
             weight.rows,
         )
-        return out
 
     def rms_norm(self, x: torch.Tensor, weight: torch.Tensor, eps: float) -> torch.Tensor:
         return self._add_rms_norm(x, None, weight, eps)
@@ -152,12 +162,6 @@ class CpuOps:
             cache.head_dim,
             cache.block_size,
         )
-        return out
-
-    def silu_and_mul(self, gate_up: torch.Tensor) -> torch.Tensor:
-        tokens, both = gate_up.shape
-        out = torch.empty((tokens, both // 2), dtype=gate_up.dtype)
-        self._of[out.dtype].silu_and_mul(out.data_ptr(), gate_up.data_ptr(), tokens, both // 2)
         return out
 
 

@@ -36,6 +36,9 @@ class Ops(Protocol):
     def pack(self, weight: torch.Tensor) -> Weight:
         """The weight [rows, columns] as `linear` and `embed` want it; `weight` may be freed."""
 
+    def pack_gate_up(self, gate: torch.Tensor, up: torch.Tensor) -> Weight:
+        """Both weights [rows, columns] of a gated MLP as one, for `gated`."""
+
     def block_shapes(
         self, block_size: int, num_kv_heads: int, head_dim: int
     ) -> tuple[Shape, Shape]:
@@ -51,6 +54,9 @@ class Ops(Protocol):
         """`linear` in float32, yet rounded to the dtype as transformers rounds it: where two
         tokens are as good as each other, both then choose the same one."""
 
+    def gated(self, x: torch.Tensor, weight: Weight) -> torch.Tensor:
+        """silu(x times gate transposed) * (x times up transposed): [T, rows]."""
+
     def rms_norm(self, x: torch.Tensor, weight: torch.Tensor, eps: float) -> torch.Tensor:
         """weight * (x / rms(x)): normalised in float32, rounded to the dtype, then scaled."""
 
@@ -65,6 +71,3 @@ class Ops(Protocol):
 
     def paged_attention(self, qkv: torch.Tensor, at: Indices, cache: LayerCache) -> torch.Tensor:
         """Causal attention of every row's query to its own sequence: [T, heads * head_dim]."""
-
-    def silu_and_mul(self, gate_up: torch.Tensor) -> torch.Tensor:
-        """silu(gate) * up of [T, 2 n] halves: [T, n]."""

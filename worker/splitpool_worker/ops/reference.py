@@ -20,6 +20,10 @@ class ReferenceOps:
         rows, columns = weight.shape
         return Weight(data=weight, rows=rows, columns=columns)
 
+    def pack_gate_up(self, gate: torch.Tensor, up: torch.Tensor) -> Weight:
+        rows, columns = gate.shape
+        return Weight(data=torch.cat([gate, up]), rows=rows, columns=columns)
+
     def block_shapes(
         self, block_size: int, num_kv_heads: int, head_dim: int
     ) -> tuple[Shape, Shape]:
@@ -34,6 +38,10 @@ class ReferenceOps:
 
     def logits(self, x: torch.Tensor, weight: Weight) -> torch.Tensor:
         return self.linear(x, weight).float()
+
+    def gated(self, x: torch.Tensor, weight: Weight) -> torch.Tensor:
+        gate, up = F.linear(x, weight.data).chunk(2, dim=-1)
+        return F.silu(gate) * up
 
     def rms_norm(self, x: torch.Tensor, weight: torch.Tensor, eps: float) -> torch.Tensor:
         wide = x.float()
@@ -65,10 +73,6 @@ class ReferenceOps:
                 stop = min(row + QUERY_ROWS, end)
                 out[row:stop] = _attend(q[row:stop], k, v, at.positions[row:stop])
         return out.flatten(1)
-
-    def silu_and_mul(self, gate_up: torch.Tensor) -> torch.Tensor:
-        gate, up = gate_up.chunk(2, dim=-1)
-        return F.silu(gate) * up
 
 
 def _split(qkv: torch.Tensor, cache: LayerCache) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:

@@ -1,6 +1,7 @@
 // y = x W^T, with W in panels of 16 rows: [rows / 16][columns / PAIR][16][PAIR], which is at once
 // the order of the dot product's lanes and of AMX's right-hand tiles. A row of y never depends on
-// which other rows are computed with it.
+// which other rows are computed with it. The MLP's activation is part of its product, so that gate
+// and up are never written.
 #pragma once
 
 #include <algorithm>
@@ -29,21 +30,44 @@ void unpack_row(T* to, const T* packed, long row, long columns) {
     std::memcpy(to + column, from + column * LANES, sizeof(T) * PAIR<T>);
 }
 
-// What one call computes: rows of x times panels of the weight.
-template <class T, class Y>
+// silu(gate) * up, each factor rounded as a chain of operations would round it.
+template <class T>
+f32x16 gated(f32x16 gate, f32x16 up) {
+  gate = rounded_to<T>(gate);
+  // The exponent is bounded: 2^127 sends the quotient to 0 as well as infinity does.
+  const f32x16 inverse = exp2_of(-at_least(gate * LOG2_E, broadcast(-127.0f)));
+  return rounded_to<T>(gate / (inverse + 1.0f)) * rounded_to<T>(up);
+}
+
+// What one call computes: rows of x times panels of the weight, two panels at a time. With GATED a
+// pair is sixteen rows of the gate and the same rows of up, and one result of both; `rows` is then
+// the width of that result.
+template <class T, class Y, bool GATED>
 struct Product {
   Y* y;
   const T* x;
   const T* packed;
   long tokens, columns, rows;
 
-  const T* panel(long index) const { return packed + index * LANES * columns; }
+  long pairs() const { return GATED ? panels_of(rows) : (panels_of(rows) + 1) / 2; }
+  long panels() const { return GATED ? 2 * panels_of(rows) : panels_of(rows); }
+  const T* left(long pair) const { return packed + pair * 2 * LANES * columns; }
+  // A pair without a right panel multiplies its left one twice.
+  const T* right(long pair) const {
+    return packed + std::min(pair * 2 + 1, panels() - 1) * LANES * columns;
+  }
+
+  void store(long token, long pair, f32x16 left, f32x16 right) const {
+    if constexpr (GATED) return write(token, pair, gated<T>(left, right));
+    write(token, pair * 2, left);
+    if (pair * 2 + 1 < panels()) write(token, pair * 2 + 1, right);
+  }
 
   // Sixteen results, rounded to the model's type whatever the type of y.
-  void store(long token, long index, f32x16 values) const {
+  void write(long token, long panel, f32x16 values) const {
     if constexpr (!std::is_same_v<T, Y>) values = rounded_to<T>(values);
-    long width = std::min(LANES, rows - index * LANES);
-    Y* to = y + token * rows + index * LANES;
+    const long width = std::min(LANES, rows - panel * LANES);
+    Y* to = y + token * rows + panel * LANES;
     if (width == LANES) return store16(to, values);
     Y whole[LANES];
     store16(whole, values);
@@ -53,44 +77,47 @@ struct Product {
 
 // As many accumulators as the registers hold: 24 of 32 with AVX-512, 8 of 16 halves with AVX2.
 #if defined(__AVX512F__)
-constexpr long PANEL_BLOCK = 4, TOKEN_BLOCK = 6;
+constexpr long PAIR_BLOCK = 2, TOKEN_BLOCK = 6;
 #else
-constexpr long PANEL_BLOCK = 2, TOKEN_BLOCK = 2;
+constexpr long PAIR_BLOCK = 1, TOKEN_BLOCK = 2;
 #endif
 
-template <class T, class Y, long TOKENS, long PANELS>
-void vector_block(const Product<T, Y>& p, long token, long panel) {
-  f32x16 acc[TOKENS][PANELS] = {};
-  const T* x = p.x + token * p.columns;
-  const T* w = p.panel(panel);
-  for (long k = 0; k < p.columns; k += PAIR<T>) {
-    decltype(group(w)) weights[PANELS];
-    for (long j = 0; j < PANELS; ++j) weights[j] = group(w + (j * p.columns + k) * LANES);
+template <long TOKENS, long PAIRS, class P>
+void vector_block(const P& p, long token, long pair) {
+  f32x16 acc[TOKENS][PAIRS * 2] = {};
+  const auto* x = p.x + token * p.columns;
+  constexpr long step = PAIR<std::remove_const_t<std::remove_reference_t<decltype(*x)>>>;
+  for (long k = 0; k < p.columns; k += step) {
+    decltype(group(x)) weights[PAIRS * 2];
+    for (long j = 0; j < PAIRS; ++j) {
+      weights[j * 2] = group(p.left(pair + j) + k * LANES);
+      weights[j * 2 + 1] = group(p.right(pair + j) + k * LANES);
+    }
     for (long i = 0; i < TOKENS; ++i) {
-      const auto pair = spread(x + i * p.columns + k);
-      for (long j = 0; j < PANELS; ++j) acc[i][j] = dot(acc[i][j], pair, weights[j]);
+      const auto both = spread(x + i * p.columns + k);
+      for (long j = 0; j < PAIRS * 2; ++j) acc[i][j] = dot(acc[i][j], both, weights[j]);
     }
   }
   for (long i = 0; i < TOKENS; ++i)
-    for (long j = 0; j < PANELS; ++j) p.store(token + i, panel + j, acc[i][j]);
+    for (long j = 0; j < PAIRS; ++j)
+      p.store(token + i, pair + j, acc[i][j * 2], acc[i][j * 2 + 1]);
 }
 
-template <class T, class Y, long PANELS>
-void vector_tokens(const Product<T, Y>& p, long panel) {
+template <long PAIRS, class P>
+void vector_tokens(const P& p, long pair) {
   long token = 0;
   for (; token + TOKEN_BLOCK <= p.tokens; token += TOKEN_BLOCK)
-    vector_block<T, Y, TOKEN_BLOCK, PANELS>(p, token, panel);
+    vector_block<TOKEN_BLOCK, PAIRS>(p, token, pair);
   if constexpr (TOKEN_BLOCK > 3)
-    for (; token + 3 <= p.tokens; token += 3) vector_block<T, Y, 3, PANELS>(p, token, panel);
-  for (; token < p.tokens; ++token) vector_block<T, Y, 1, PANELS>(p, token, panel);
+    for (; token + 3 <= p.tokens; token += 3) vector_block<3, PAIRS>(p, token, pair);
+  for (; token < p.tokens; ++token) vector_block<1, PAIRS>(p, token, pair);
 }
 
-template <class T, class Y>
-void vector_product(const Product<T, Y>& p, long first, long last) {
-  long panel = first;
-  for (; panel + PANEL_BLOCK <= last; panel += PANEL_BLOCK)
-    vector_tokens<T, Y, PANEL_BLOCK>(p, panel);
-  for (; panel < last; ++panel) vector_tokens<T, Y, 1>(p, panel);
+template <class P>
+void vector_product(const P& p, long first, long last) {
+  long pair = first;
+  for (; pair + PAIR_BLOCK <= last; pair += PAIR_BLOCK) vector_tokens<PAIR_BLOCK>(p, pair);
+  for (; pair < last; ++pair) vector_tokens<1>(p, pair);
 }
 
 #if defined(SPLITPOOL_TILES)
@@ -105,12 +132,12 @@ inline void shape_product(long tokens) {
   shapes.use();
 }
 
-template <class Y>
-void tile_block(const Product<bf16, Y>& p, long token, long tokens, long panel, long panels) {
+template <class P>
+void tile_block(const P& p, long token, long tokens, long pair) {
   alignas(64) float sums[4][LANES][LANES];
   const bf16* x = p.x + token * p.columns;
-  const bf16* left = p.panel(panel);
-  const bf16* right = p.panel(panel + panels - 1);
+  const bf16* left = p.left(pair);
+  const bf16* right = p.right(pair);
   const long stride = p.columns * 2;
   const bool both = tokens > LANES;
   settle();
@@ -138,32 +165,34 @@ void tile_block(const Product<bf16, Y>& p, long token, long tokens, long panel, 
     _tile_stored(2, sums[2], 64);
     _tile_stored(3, sums[3], 64);
   }
-  for (long i = 0; i < tokens; ++i)
-    for (long j = 0; j < panels; ++j)
-      p.store(token + i, panel + j, load16(sums[i / LANES * 2 + j][i % LANES]));
+  for (long i = 0; i < tokens; ++i) {
+    const auto* pair_sums = sums + i / LANES * 2;
+    p.store(token + i, pair, load16(pair_sums[0][i % LANES]), load16(pair_sums[1][i % LANES]));
+  }
 }
 
 // Panels that stay in the second cache while all tokens pass over them.
 constexpr long GROUP_BYTES = 512 << 10;
 
-template <class Y>
-void tile_product(const Product<bf16, Y>& p, long first, long last) {
-  const long step = std::max(1L, GROUP_BYTES / (p.columns * LANES * 4)) * 2;
+template <class P>
+void tile_product(const P& p, long first, long last) {
+  const long step = std::max(1L, GROUP_BYTES / (p.columns * LANES * 4));
   long shaped = 0;
-  for (long group = first; group < last; group += step)
+  for (long start = first; start < last; start += step)
     for (long token = 0; token < p.tokens; token += 32) {
       const long tokens = std::min(32L, p.tokens - token);
       if (tokens != shaped) shape_product(shaped = tokens);
-      for (long panel = group; panel < std::min(group + step, last); panel += 2)
-        tile_block(p, token, tokens, panel, std::min(2L, last - panel));
+      for (long pair = start; pair < std::min(start + step, last); ++pair)
+        tile_block(p, token, tokens, pair);
     }
   _tile_release();
 }
 
 #endif
 
-template <class T, class Y>
-void product(const Product<T, Y>& p, long first, long last) {
+// Pairs first .. last - 1 of all rows of x.
+template <class T, class Y, bool GATED>
+void product(const Product<T, Y, GATED>& p, long first, long last) {
 #if defined(SPLITPOOL_TILES)
   if constexpr (PAIR<T> == 2)
     if (p.columns % 32 == 0 && tiles_permitted()) return tile_product(p, first, last);
