@@ -217,6 +217,21 @@ def test_repetition_penalty_counts_prompt_and_output_and_the_others_output_only(
     assert token(logits, sequence(present, prompt=(0,))) == 0
 
 
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+def test_edits_that_leave_no_finite_logits_cost_only_the_row_that_asked_for_them(
+    temperature: float,
+) -> None:
+    broken = params(temperature=temperature, repetition_penalty=1e-300, logprobs=1)
+    mates = [sequence(params(seed=seed, top_k=50)) for seed in range(2)]
+    rows = torch.stack([flat(seed=seed).abs() + 1 for seed in range(3)])
+
+    alone = draw(rows[1:].clone(), mates)
+    lost, *others = draw(rows.clone(), [sequence(broken, prompt=(3,)), *mates])
+
+    assert lost is None
+    assert others == alone
+
+
 def test_stop_tokens_cannot_come_before_min_tokens() -> None:
     logits = torch.zeros(10)
     logits[5] = 9.0

@@ -44,7 +44,7 @@ def logit_bias(value: Any) -> Any:
         raise _too_many("entries", len(value), MAX_LOGIT_BIAS)
     try:
         biases = {int(token): float(bias) for token, bias in value.items()}
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise PydanticCustomError(COMPLETE, "must map token ids to numbers") from None
     if any(not -100 <= bias <= 100 for bias in biases.values()):
         raise PydanticCustomError(COMPLETE, "must have biases between -100 and 100")

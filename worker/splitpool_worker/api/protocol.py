@@ -111,7 +111,7 @@ class _Generation(_Body):
     logit_bias: Annotated[dict[int, float], BeforeValidator(body_fields.logit_bias)] = {}
     presence_penalty: float = Field(default=0.0, ge=-2, le=2)
     frequency_penalty: float = Field(default=0.0, ge=-2, le=2)
-    repetition_penalty: float = Field(default=1.0, gt=0, le=10)
+    repetition_penalty: float = Field(default=1.0, ge=0.01, le=10)
     ignore_eos: bool = False
     min_tokens: int = Field(default=0, ge=0)
     stream: bool = False

@@ -23,7 +23,7 @@ COLDEST = 1e-4
 @torch.inference_mode()
 def draw(logits: torch.Tensor, sequences: Many[Sequence]) -> list[Drawn | None]:
     """The next token of each sequence from its row of float32 logits [R, V]; None for a row that
-    holds no finite maximum (a model that broke down for this sequence)."""
+    holds no finite maximum (a model, or a request's edits, that broke down for this sequence)."""
     if not sequences:
         return []
     values, indices = best(logits)
@@ -41,8 +41,9 @@ def draw(logits: torch.Tensor, sequences: Many[Sequence]) -> list[Drawn | None]:
     return drawn
 
 
-def _draw_special(logits: torch.Tensor, sequences: Many[Sequence]) -> list[Drawn]:
-    """Tokens of sequences that are not plainly greedy, from a copy of their logits."""
+def _draw_special(logits: torch.Tensor, sequences: Many[Sequence]) -> list[Drawn | None]:
+    """Tokens of sequences that are not plainly greedy, from a copy of their logits; None for a row
+    whose edits left no finite maximum."""
     raw = [
         None if sequence.request.params.logprobs is None else row.log_softmax(-1)
         for row, sequence in zip(logits, sequences, strict=True)
@@ -51,13 +52,18 @@ def _draw_special(logits: torch.Tensor, sequences: Many[Sequence]) -> list[Drawn
         if edits(sequence):
             edit(row, sequence)
     values, indices = best(logits)
+    lost = [not isfinite(value) for value in values.tolist()]
+    for row, value, broken in zip(logits, values, lost, strict=True):
+        if broken:  # drawn like the others, so that it cannot break them
+            row.zero_()
+            value.zero_()
     warm = _draw_warm(logits, values, sequences)
     tokens: list[int] = torch.where(
         _temperatures(sequences, logits) < COLDEST, indices, warm
     ).tolist()
     return [
-        Drawn(token, _logprobs(row, sequence, token))
-        for row, sequence, token in zip(raw, sequences, tokens, strict=True)
+        None if broken else Drawn(token, _logprobs(row, sequence, token))
+        for row, sequence, token, broken in zip(raw, sequences, tokens, lost, strict=True)
     ]
 
 
