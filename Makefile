@@ -51,7 +51,8 @@ check: $(DEV_STAMP) ## Format, lint, types, import contracts, sizes, CRD and gol
 	$(BIN)/python tests/sizes.py
 	$(BIN)/splitpool crd | diff -u crds/inferencepools.yaml - \
 		|| { echo "The CRD is out of date: make crd"; exit 1; }
-	$(BIN)/python -m pytest -q tests/unit/test_plan.py tests/unit/test_crd.py tests/unit/test_reference.py
+	$(BIN)/python -m pytest -q tests/unit/test_plan.py tests/unit/test_crd.py tests/unit/test_reference.py \
+		tests/unit/test_sharing.py tests/unit/test_manifests.py
 
 fmt: $(DEV_STAMP) ## Format the code and fix what ruff can fix
 	$(BIN)/ruff check --fix-only .
@@ -61,7 +62,8 @@ crd: $(DEV_STAMP) ## Write crds/inferencepools.yaml from the pool's model
 	$(BIN)/splitpool crd -o crds/inferencepools.yaml
 
 golden: $(DEV_STAMP) ## Refresh tests/golden and docs/inferencepool.md, for review by eye
-	SPLITPOOL_WRITE_GOLDEN=1 $(BIN)/python -m pytest -q tests/unit/test_plan.py tests/unit/test_reference.py
+	SPLITPOOL_WRITE_GOLDEN=1 $(BIN)/python -m pytest -q tests/unit/test_plan.py tests/unit/test_reference.py \
+		tests/unit/test_sharing.py tests/unit/test_manifests.py
 
 bench: $(DEV_STAMP) ## Measure this machine: kernels, host work, two pools, prefix reuse (about 20 minutes)
 	$(BIN)/python bench/decode_step.py
