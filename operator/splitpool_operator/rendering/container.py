@@ -21,6 +21,8 @@ RESTRICTED = {
     "readOnlyRootFilesystem": True,
     "capabilities": {"drop": ["ALL"]},
 }
+# The status of a pool shows why a worker refused to start.
+_LAST_WORDS = {"terminationMessagePolicy": "FallbackToLogsOnError"}
 _TMP = {"name": "tmp", "mountPath": "/tmp"}
 
 
@@ -57,6 +59,7 @@ def worker(
         "volumeMounts": [_TMP, *files.mounts(read_only=True), *template_mounts(spec)],
         **_probes(),
         "lifecycle": {"preStop": {"sleep": {"seconds": PRE_STOP_SECONDS}}},
+        **_LAST_WORDS,
         "securityContext": RESTRICTED,
     }
 
@@ -72,6 +75,7 @@ def download(
         "envFrom": [{"configMapRef": {"name": config_map}}],
         "env": template_env(spec),
         "volumeMounts": [_TMP, *files.mounts(read_only=False), *template_mounts(spec)],
+        **_LAST_WORDS,
         "securityContext": RESTRICTED,
     }
 

@@ -152,10 +152,7 @@ def deployment(
             },
             "revisionHistoryLimit": 2,
             "progressDeadlineSeconds": 1860,
-            "template": {
-                "metadata": pod.pod_metadata(names.labels(pool, role.name), fence),
-                "spec": spec,
-            },
+            "template": pod.template(names.labels(pool, role.name), fence, spec),
         },
     }
 

@@ -14,6 +14,9 @@ CLASS = "splitpool.dev/class"
 # Hash of what was applied: where it differs, a field may have to go that is no longer declared.
 APPLIED = "splitpool.dev/applied"
 
+# Of a pod: hash of the template that it was made of.
+REVISION = "splitpool.dev/revision"
+
 
 def child(pool: InferencePool, role: str) -> str:
     """Name of a role's Deployment, Service, PodDisruptionBudget and ServiceAccount."""
@@ -29,6 +32,11 @@ def digest(content: Any) -> str:
     """Eight hex digits of a JSON value, whatever the order of its keys."""
     text = json.dumps(content, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:8]
+
+
+def revision(template: dict[str, Any]) -> str:
+    """The revision that a pod template carries."""
+    return str(template["metadata"]["annotations"][REVISION])
 
 
 def selector(pool: InferencePool, role: str) -> dict[str, str]:

@@ -3,7 +3,7 @@
 from typing import Any
 
 from splitpool_operator.declaration.pool import Spec
-from splitpool_operator.rendering import container
+from splitpool_operator.rendering import container, names
 from splitpool_operator.rendering.installation import Installation
 from splitpool_operator.rendering.model_source import model_files
 from splitpool_operator.rendering.roles import Role
@@ -50,10 +50,12 @@ def grace(spec: Spec, role: Role) -> int:
     return container.PRE_STOP_SECONDS + drain + window + _MARGIN_SECONDS
 
 
-def pod_metadata(labels: dict[str, str], fence: Fence) -> dict[str, Any]:
-    """Labels and annotations of the pods."""
-    metadata: dict[str, Any] = {"labels": labels | dict(fence.labels)}
-    return metadata | ({"annotations": dict(fence.annotations)} if fence.annotations else {})
+def template(labels: dict[str, str], fence: Fence, spec: dict[str, Any]) -> dict[str, Any]:
+    """The template of a role's pods, with its own hash: a pod tells which one it was made of."""
+    labels, annotations = labels | dict(fence.labels), dict(fence.annotations)
+    revision = names.digest({"labels": labels, "annotations": annotations, "spec": spec})
+    metadata = {"labels": labels, "annotations": annotations | {names.REVISION: revision}}
+    return {"metadata": metadata, "spec": spec}
 
 
 def _rights() -> dict[str, Any]:
