@@ -104,9 +104,11 @@ async def _first(*tasks: asyncio.Task[Any]) -> None:
 async def _watch(lock: _WatchedLock) -> None:
     """Until the lease was not renewed for nearly as long as it lasts."""
     limit = LEASE_SECONDS - _RETRY_SECONDS
-    while (left := lock.renewed + limit - time.monotonic()) > 0:
+    while True:
+        left = lock.renewed + limit - time.monotonic()
+        if left <= 0:
+            raise LeaseLost("the lease was not renewed in time")
         await asyncio.sleep(left)
-    raise LeaseLost("the lease was not renewed in time")
 
 
 async def _give_back(lock: _WatchedLock, namespace: str, identity: str) -> None:
