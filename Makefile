@@ -40,7 +40,7 @@ dev: $(DEV_STAMP) ## Install the development tools too
 up: $(RUN_STAMP) ## Serve POOL (examples/smollm2.yaml) on 127.0.0.1:PORT (8080) until Ctrl-C
 	@exec $(BIN)/splitpool up $(POOL) --port $(PORT)
 
-test: $(DEV_STAMP) ## Run all tests, or those of TESTS=path
+test: $(DEV_STAMP) ## Run all tests, or those of TESTS=path (builds Kubernetes once: about 6 minutes)
 	$(BIN)/python -m pytest $(TESTS)
 
 check: $(DEV_STAMP) ## Format, lint, types, import contracts, sizes, CRD and golden drift

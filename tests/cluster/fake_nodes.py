@@ -71,13 +71,12 @@ class FakeNodes:
         self._create(node)
         with self._lock:
             address = self._names[name] = next(self._free)
-        self._renew(name)
+        self._create(objects.lease(name, _now("microseconds")))
         self._api.patch(
             node, {"status": objects.node_status(capacity or {}, address, _now())}, "status"
         )
         if devices:
-            with contextlib.suppress(ApiError):  # another test's nodes may have brought the class
-                self._create(objects.device_class())
+            self._create(objects.device_class())
             self._create(objects.resource_slice(name, devices))
 
     def befall(
@@ -112,8 +111,10 @@ class FakeNodes:
             self._api.delete(each)
 
     def _create(self, obj: Object) -> None:
-        self._api.create(obj)
-        self._made.append(obj)
+        """Create it unless an earlier call has; it is removed at the end."""
+        if obj not in self._made:
+            self._api.create(obj)
+            self._made.append(obj)
 
     def _renew(self, name: str) -> None:
         self._api.apply(objects.lease(name, _now("microseconds")))
