@@ -82,7 +82,8 @@ def pod(manifest: dict[str, Any], number: int, revision: str, status: Any) -> di
 def view(of: InferencePool | None = None, statuses: list[Any] | None = None, **more: Any) -> View:
     of = of or pool(CPU)
     roles = states(of, [READY] if statuses is None else statuses)
-    return View(**{"generation": 1, "pool": of, "roles": roles} | more)
+    fields: dict[str, Any] = {"generation": 1, "pool": of, "roles": roles}
+    return View(**fields | more)
 
 
 def conditions(of: View, now: str = NOW) -> dict[str, dict[str, Any]]:
