@@ -45,16 +45,17 @@ RULES: list[dict[str, Any]] = [
 ]
 
 
-def permit(admin: Api, namespace: str, user: str) -> None:
-    """Let a user be the operator of a namespace."""
-    place = {"name": user, "namespace": namespace}
+def permit(admin: Api, namespace: str | None, user: str) -> None:
+    """Let a user be the operator of a namespace, or of the whole cluster."""
+    kind = "Role" if namespace else "ClusterRole"
+    place = {"name": user} | ({"namespace": namespace} if namespace else {})
     api = "rbac.authorization.k8s.io"
-    role = {"apiVersion": f"{api}/v1", "kind": "Role", "metadata": place, "rules": RULES}
+    role = {"apiVersion": f"{api}/v1", "kind": kind, "metadata": place, "rules": RULES}
     binding: Object = {
         "apiVersion": f"{api}/v1",
-        "kind": "RoleBinding",
+        "kind": f"{kind}Binding",
         "metadata": place,
-        "roleRef": {"apiGroup": api, "kind": "Role", "name": user},
+        "roleRef": {"apiGroup": api, "kind": kind, "name": user},
         "subjects": [{"apiGroup": api, "kind": "User", "name": user}],
     }
     admin.apply(role)
@@ -62,23 +63,25 @@ def permit(admin: Api, namespace: str, user: str) -> None:
 
 
 def operator(
-    plane: ControlPlane, namespace: str, user: str, arguments: Sequence[str] = ()
+    plane: ControlPlane, namespace: str | None, user: str, arguments: Sequence[str] = ()
 ) -> Program:
     """A replica, not started yet."""
+    home = namespace or "default"
     command = [
         *("/usr/bin/env", f"KUBECONFIG={plane.kubeconfig(user)}"),
         f"PYTHONPATH={os.pathsep.join(sys.path)}",
         *(sys.executable, "-m", "splitpool_operator", "run"),
-        *("--worker-image", "example.com/worker:1", "--namespace", namespace),
-        *("--lease-namespace", namespace, "--identity", user, "--health-port", "0"),
+        *("--worker-image", "example.com/worker:1"),
+        *(("--namespace", namespace) if namespace else ()),
+        *("--lease-namespace", home, "--identity", user, "--health-port", "0"),
         *arguments,
     ]
-    return Program(command, plane.folder / f"{namespace}-{user}.log")
+    return Program(command, plane.folder / f"{home}-{user}.log")
 
 
 @contextlib.contextmanager
 def operating(
-    plane: ControlPlane, namespace: str, user: str, arguments: Sequence[str] = ()
+    plane: ControlPlane, namespace: str | None, user: str, arguments: Sequence[str] = ()
 ) -> Iterator[Program]:
     """A running replica until the end of the block."""
     permit(plane.admin, namespace, user)

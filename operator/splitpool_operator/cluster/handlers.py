@@ -37,7 +37,7 @@ async def watch(
 
 def _handler(intake: Intake, kind: Kind) -> Any:
     async def on_event(event: Mapping[str, Any], **_: Any) -> None:
-        intake.take(kind, event["type"], dict(event["object"]))
+        intake.take(kind, event["type"], kind.typed(event["object"]))
 
     on_event.__qualname__ = f"on_{kind.plural}"
     return on_event

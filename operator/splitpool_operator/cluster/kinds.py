@@ -1,5 +1,6 @@
 """Which kinds does the operator read and write, and at which address of the API does each live?"""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,6 +26,10 @@ class Kind:
         root = f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
         within = f"/namespaces/{namespace}" if namespace else ""
         return f"{root}{within}/{self.plural}" + (f"/{name}" if name else "")
+
+    def typed(self, listed: Mapping[str, Any]) -> dict[str, Any]:
+        """An object of a listing, whose items carry neither apiVersion nor kind."""
+        return {"apiVersion": self.api_version, "kind": self.name, **listed}
 
 
 POOL = Kind(group=GROUP, version=VERSION, plural=PLURAL, name="InferencePool")

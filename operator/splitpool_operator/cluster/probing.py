@@ -16,7 +16,7 @@ from splitpool_operator.reporting.enforcement import Vram, WorkerReport
 from splitpool_operator.reporting.observed import PodState
 from splitpool_operator.reporting.view import Finding
 
-_ASK_SECONDS = aiohttp.ClientTimeout(total=3)
+_ASK_SECONDS = aiohttp.ClientTimeout(total=3, sock_connect=1)
 _TOKEN_SECONDS = aiohttp.ClientTimeout(total=30)
 # What a worker reports moves with its traffic and is read again this much later.
 _REPORT_SECONDS = 240.0

@@ -12,7 +12,7 @@ from splitpool_operator.cluster import kinds
 from splitpool_operator.cluster.diff import Action, action, owned_by
 from splitpool_operator.cluster.events import events
 from splitpool_operator.cluster.handover import gives_up_replicas
-from splitpool_operator.cluster.kube import Gone, Kube, Refused
+from splitpool_operator.cluster.kube import Gone, Kube, Refused, Unavailable
 from splitpool_operator.cluster.planned import Planned, Rejected, check_name, planned, read
 from splitpool_operator.cluster.probe import Probe
 from splitpool_operator.cluster.store import Key, Store
@@ -170,8 +170,15 @@ class Reconciler:
         except Gone:
             return
         self.store.put(kinds.POOL, written)
-        for event in events(raw, before.get("conditions") or [], made["conditions"], now):
-            await self.kube.emit(event)
+        await self._tell(raw, before.get("conditions") or [], made["conditions"], now)
+
+    async def _tell(self, raw: Manifest, before: list[Any], after: list[Any], now: str) -> None:
+        """Events are for people who watch: one that is lost is not posted later."""
+        for event in events(raw, before, after, now):
+            try:
+                await self.kube.emit(event)
+            except (Refused, Unavailable, Gone) as error:
+                log.warning("event lost", extra={"why": str(error)})
 
 
 def _view(

@@ -30,14 +30,9 @@ async def _sync_kind(kube: Kube, store: Store, scope: Scope, kind: Kind) -> set[
     for namespace in scope.listed:
         try:
             async for page in kube.pages(kind, namespace, selector(kind)):
-                found += [_typed(kind, each) for each in page["items"]]
+                found += [kind.typed(each) for each in page["items"]]
                 version = int(page["metadata"]["resourceVersion"])
         except Gone:
             # An API that this cluster does not serve: its kinds cannot be there.
             log.debug("kind is not served", extra={"kind": kind.name})
     return store.replace(kind, found, version)
-
-
-def _typed(kind: Kind, listed: Object) -> Object:
-    """Items of a listing carry neither apiVersion nor kind."""
-    return {"apiVersion": kind.api_version, "kind": kind.name} | listed
