@@ -29,5 +29,5 @@ def established(api: Api, crd: Object) -> bool:
 
 def condition(obj: Object, kind: str) -> str:
     """The status of a condition, or nothing."""
-    found = obj.get("status", {}).get("conditions", [])
+    found = obj.get("status", {}).get("conditions") or []
     return next((str(each["status"]) for each in found if each["type"] == kind), "")

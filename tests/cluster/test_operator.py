@@ -12,6 +12,11 @@ from cluster.nodes import gpu_device
 from cluster.operators import operating
 from cluster.pod_states import Fate
 from cluster.watched_pool import WatchedPool
+from splitpool_operator.cluster.diff import holds
+from splitpool_operator.planning.plan import plan
+from splitpool_operator.rendering.installation import Installation
+from splitpool_operator.rendering.manifests import children
+from unit import pool_files
 from unit.pool_files import GPU
 
 USER = "pool-operator"
@@ -60,6 +65,24 @@ def test_a_pool_becomes_its_children_and_serves(
     ]
     assert shown[1].split()[1:4] == [f"smollm2-{pool.namespace}", "1/1", "1/1"]
     assert shown[1].split()[-2] == "True"
+
+
+@pytest.mark.usefixtures("running")
+def test_what_render_prints_is_what_is_applied(nodes: FakeNodes, pool: WatchedPool) -> None:
+    nodes.add("plain")
+    declared = pool.declare({"spec.resume": {"mode": "Always"}})
+    pool.wait_ready()
+    file = {key: declared[key] for key in ("apiVersion", "kind", "spec")}
+    file["metadata"] = {"name": "assistant", "namespace": pool.namespace}
+
+    (read,) = pool_files.read(file)
+    rendered = children(plan(read, cores=1), Installation(worker_image="example.com/worker:1"))
+
+    applied = pool.children()
+    assert len(rendered) == len(applied)
+    for each in rendered:
+        live = applied[each["kind"], each["metadata"]["name"]]
+        assert holds(live, each)
 
 
 @pytest.mark.usefixtures("running")

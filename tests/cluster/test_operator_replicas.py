@@ -75,3 +75,22 @@ def test_killed_at_any_point_it_converges_after_a_restart(
         assert len(pool.children()) == 10
     finally:
         program.stop()
+
+
+def test_it_outlives_a_restart_of_the_api_server(
+    control_plane: ControlPlane, admin: Api, nodes: FakeNodes, namespace: str
+) -> None:
+    nodes.add("plain")
+    pool = WatchedPool(admin, namespace)
+    with operating(control_plane, namespace, ONE) as program:
+        pool.declare()
+        pool.wait_ready()
+
+        control_plane.api_server.kill()
+        control_plane.start_api_server()
+        admin.delete(pool.child("Service", "assistant-batch"))
+        pool.patch({"spec": {"pools": {"batch": {"maxBatch": 65}}}})
+
+        pool.wait_ready()
+        eventually(lambda: ("Service", "assistant-batch") in pool.children(), "it is repaired")
+        assert program.running
