@@ -30,7 +30,7 @@ def programs(out: IO[str] = sys.stderr) -> Mapping[str, Path]:
     installed = _installed(out)
     if installed is not None:
         return installed
-    folder = built(MODULE, _builds(), out)
+    folder = built("kubernetes", MODULE, _builds(), out)
     return {name: folder / name for name in PROGRAMS}
 
 

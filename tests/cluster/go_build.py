@@ -45,13 +45,13 @@ def cache_folder() -> Path:
     return root / "splitpool"
 
 
-def built(module: Path, builds: tuple[Build, ...], out: IO[str]) -> Path:
+def built(name: str, module: Path, builds: tuple[Build, ...], out: IO[str]) -> Path:
     """The folder with the programs, built now unless they are there. Raises BuildError."""
     cache = cache_folder()
     cache.mkdir(parents=True, exist_ok=True)
-    with _locked(cache / f"{module.name}.lock", out):
+    with _locked(cache / f"{name}.lock", out):
         go = _go(module, cache, out)
-        folder = cache / f"{module.name}-{_key(go, module, builds)}"
+        folder = cache / f"{name}-{_key(go, module, builds)}"
         if not folder.exists():
             _build_all(go, module, builds, folder, out)
     return folder

@@ -115,7 +115,7 @@ def test_columns_show_the_status(control_plane: ControlPlane, admin: Api, namesp
     [
         ("spl", "One model, served by an interactive and a batch pool"),
         ("spl.spec.pools.interactive.vram", "Hard quota of one worker"),
-        ("spl.spec.accelerator.type", "enum: nvidia, amd, cpu"),
+        ("spl.spec.accelerator.type", "ENUM:\n    nvidia\n    amd\n    cpu"),
         ("spl.status.conditions", "<[]Object>"),
     ],
 )

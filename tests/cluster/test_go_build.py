@@ -46,7 +46,7 @@ def test_two_that_want_the_same_build_it_once(
 ) -> None:
     log = with_go(tmp_path, monkeypatch)
     with concurrent.futures.ThreadPoolExecutor() as pool:
-        one, other = pool.map(lambda _: built(module, HELLO, io.StringIO()), range(2))
+        one, other = pool.map(lambda _: built("words", module, HELLO, io.StringIO()), range(2))
 
     assert one == other
     assert (one / "hi").read_text() == (one / "hello").read_text() == "built\n"
@@ -58,10 +58,10 @@ def test_a_changed_source_is_built_again(
     module: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log = with_go(tmp_path, monkeypatch)
-    before = built(module, HELLO, io.StringIO())
+    before = built("words", module, HELLO, io.StringIO())
     (module / "hello" / "main.go").write_text("package main // new\n")
 
-    assert built(module, HELLO, io.StringIO()) != before
+    assert built("words", module, HELLO, io.StringIO()) != before
     assert len(log.read_text().splitlines()) == 2
 
 
@@ -71,7 +71,7 @@ def test_a_build_that_fails_says_what_go_said_and_leaves_nothing_behind(
     with_go(tmp_path, monkeypatch, status=1)
 
     with pytest.raises(BuildError, match="downloading example"):
-        built(module, HELLO, io.StringIO())
+        built("words", module, HELLO, io.StringIO())
 
     assert [file.name for file in cache_folder().iterdir()] == ["words.lock"]
 
@@ -79,7 +79,7 @@ def test_a_build_that_fails_says_what_go_said_and_leaves_nothing_behind(
 def test_progress_is_told(module: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with_go(tmp_path, monkeypatch)
     out = io.StringIO()
-    built(module, HELLO, out)
+    built("words", module, HELLO, out)
 
     assert out.getvalue().startswith("Building hello, hi, once for this machine")
 
