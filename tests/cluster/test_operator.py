@@ -244,13 +244,14 @@ def test_a_foreign_object_of_a_childs_name_is_left_alone(
 @pytest.mark.usefixtures("running")
 def test_a_gpu_that_is_full_makes_a_pool_wait_for_one(nodes: FakeNodes, pool: WatchedPool) -> None:
     nodes.add("gpu-0", devices=[gpu_device("gpu-0", "80Gi")])
-    one_gpu = {"spec.accelerator.count": 2, "spec.pools.batch.replicas": 2}
-    pool.declare({"spec.model.source": "oci://models/m:1"} | one_gpu, GPU)
+    one_each = {"spec.pools.interactive": {"vram": "60Gi"}, "spec.pools.batch": {"vram": "60Gi"}}
+    pool.declare({"spec.model.source": "oci://models/m:1"} | one_each, GPU)
 
     pool.wait("Ready", "False", "WaitingForGPU")
 
     assert "cannot allocate all claims" in pool.message("Ready")
-    assert pool.condition("InteractiveAvailable")[0] == "True"
+    available = [pool.condition(f"{each}Available")[0] for each in ("Interactive", "Batch")]
+    assert sorted(available) == ["False", "True"]
     nodes.add("gpu-1", devices=[gpu_device("gpu-1", "80Gi")])
     pool.wait_ready()
 
