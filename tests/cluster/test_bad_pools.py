@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from cluster.api import Api, ApiError
-from cluster.pools import filled, plain, read_by_the_operator, refusal
+from cluster.pools import filled, plain, read_by_the_operator, refusal, taken_from_a_file
 from unit.pool_files import CPU, DELETE, GPU, MIG, changed, pool
 from unit.test_pool_bad_specs import BAD, MANAGED, SHARED, I
 
@@ -76,6 +76,18 @@ def test_healthy_ones_are_taken_by_both_and_have_the_same_defaults(admin: Api, n
     stored = filled(admin, declared)
 
     assert plain(stored["spec"]) == plain(read_by_the_operator(declared))
+
+
+WHOLE = ["1.125Gi", "1.50Gi", "0.001k", "1.5e1", "1.25E2", "1.001e3", "4.0", "4.00e0", "7.000Ki"]
+FRACTIONS = ["1.1Gi", "0.001Ti", "0.5", "1.05e1", "1.001e2", "1.5e0", "100000000000000.01"]
+
+
+@pytest.mark.parametrize("amount", WHOLE + FRACTIONS)
+def test_bytes_are_whole_numbers_to_both(admin: Api, amount: str) -> None:
+    declared = changed(CPU, {f"{I}.vram": amount})
+
+    assert (refusal(admin, declared) is None) == (amount in WHOLE)
+    assert taken_from_a_file(declared) == (amount in WHOLE)
 
 
 def test_the_largest_declaration_costs_no_more_than_the_rules_may(admin: Api) -> None:
