@@ -1,11 +1,14 @@
 """kopf as the source of events, and nothing else: the only module that knows it.
 
 `on.event` alone needs no finalizer and writes no annotation; what an event means is decided by
-`intake`, what follows from it by the work queue.
+`intake`, what follows from it by the work queue. kopf takes every task of its event loop for its
+own, waits for it and cancels it when it ends, so it runs in a thread with a loop of its own.
 """
 
 import asyncio
-from collections.abc import Mapping
+import logging
+import threading
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import kopf
@@ -15,29 +18,72 @@ from splitpool_operator.cluster.intake import Intake
 from splitpool_operator.cluster.kinds import POOL, WATCHED, Kind
 from splitpool_operator.cluster.scope import Scope, selector
 
+Take = Callable[[Kind, str | None, dict[str, Any]], None]
+
+log = logging.getLogger("splitpool_operator")
+
+
+class WatchesEnded(Exception):
+    """The event source gave up; only a new process has one again."""
+
 
 async def watch(
     intake: Intake, scope: Scope, connection: Configuration, *, stop: asyncio.Event
 ) -> None:
-    """Feed the intake until stopped."""
+    """Feed the intake until stopped. Raises WatchesEnded."""
+    loop, ended, flag = asyncio.get_running_loop(), asyncio.Event(), threading.Event()
+
+    def tell(action: Callable[..., None], *arguments: Any) -> None:
+        if not loop.is_closed():
+            loop.call_soon_threadsafe(action, *arguments)
+
+    def take(kind: Kind, event: str | None, seen: dict[str, Any]) -> None:
+        tell(intake.take, kind, event, seen)
+
+    def run() -> None:
+        try:
+            asyncio.run(_operator(take, scope, connection, flag))
+        except Exception:
+            log.exception("the event source broke")
+        finally:
+            tell(ended.set)
+
+    # A daemon: nothing that it does has to be finished when the process ends.
+    threading.Thread(target=run, name="kopf", daemon=True).start()
+    stopped = asyncio.create_task(stop.wait())
+    over = asyncio.create_task(ended.wait())
+    try:
+        await asyncio.wait((stopped, over), return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        flag.set()
+        stopped.cancel()
+        over.cancel()
+    if not stop.is_set():
+        raise WatchesEnded("the event source ended")
+
+
+async def _operator(
+    take: Take, scope: Scope, connection: Configuration, flag: threading.Event
+) -> None:
     registry = kopf.OperatorRegistry()
     kopf.on.login(registry=registry)(_login(connection))
     for kind in WATCHED:
-        handler = _handler(intake, kind)
-        kopf.on.event(kind.group, kind.version, kind.plural, registry=registry)(handler)
+        kopf.on.event(kind.group, kind.version, kind.plural, registry=registry)(
+            _handler(take, kind)
+        )
     await kopf.operator(
         registry=registry,
         settings=_settings(),
         standalone=True,
         clusterwide=not scope.namespaces,
         namespaces=scope.namespaces,
-        stop_flag=stop,
+        stop_flag=flag,
     )
 
 
-def _handler(intake: Intake, kind: Kind) -> Any:
+def _handler(take: Take, kind: Kind) -> Any:
     async def on_event(event: Mapping[str, Any], **_: Any) -> None:
-        intake.take(kind, event["type"], kind.typed(event["object"]))
+        take(kind, event["type"], kind.typed(event["object"]))
 
     on_event.__qualname__ = f"on_{kind.plural}"
     return on_event

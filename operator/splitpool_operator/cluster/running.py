@@ -15,6 +15,7 @@ from kubernetes.aio import config as client_config
 from kubernetes.aio.client import ApiClient, Configuration
 
 from splitpool_operator.cluster import handlers, health
+from splitpool_operator.cluster.handlers import WatchesEnded
 from splitpool_operator.cluster.intake import Intake
 from splitpool_operator.cluster.kube import Kube, Refused, Unavailable
 from splitpool_operator.cluster.leader import LeaseLost, lead
@@ -31,7 +32,7 @@ log = logging.getLogger("splitpool_operator")
 
 _RETRY_SECONDS = 2.0
 _STOP_SECONDS = 5.0
-EXIT_LEASE_LOST = 3
+EXIT_LOST = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,13 +77,12 @@ class Operator:
         for key in self._store.pools():
             self._work.add(key)
         intake = Intake(store=self._store, enqueue=self._work.add)
-        watching = handlers.watch(intake, self._options.scope, self._api.configuration, stop=stop)
         background = [
             asyncio.create_task(self._work.run()),
             asyncio.create_task(self._keep_synced()),
         ]
         try:
-            await watching
+            await handlers.watch(intake, self._options.scope, self._api.configuration, stop=stop)
         finally:
             for task in background:
                 task.cancel()
@@ -138,9 +138,9 @@ async def run(options: Options) -> int:
         )
         try:
             await _until_stopped(stop, lead(api, options.lease_namespace, options.identity, act))
-        except LeaseLost as lost:
+        except (LeaseLost, WatchesEnded) as lost:
             log.error("leaving", extra={"why": str(lost)})
-            return EXIT_LEASE_LOST
+            return EXIT_LOST
         finally:
             await server.cleanup()
     return 0

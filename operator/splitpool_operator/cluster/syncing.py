@@ -5,8 +5,8 @@ After an expired watch the event source lists again, but tells of no deletion.
 
 import logging
 
-from splitpool_operator.cluster.kinds import WATCHED, Kind
-from splitpool_operator.cluster.kube import Gone, Kube, Object
+from splitpool_operator.cluster.kinds import POOL, WATCHED, Kind
+from splitpool_operator.cluster.kube import Gone, Kube, Object, Unavailable
 from splitpool_operator.cluster.scope import Scope, selector
 from splitpool_operator.cluster.store import Key, Store
 
@@ -33,6 +33,8 @@ async def _sync_kind(kube: Kube, store: Store, scope: Scope, kind: Kind) -> set[
                 found += [kind.typed(each) for each in page["items"]]
                 version = int(page["metadata"]["resourceVersion"])
         except Gone:
+            if kind is POOL:
+                raise Unavailable("the CRD of inferencepools is not installed") from None
             # An API that this cluster does not serve: its kinds cannot be there.
             log.debug("kind is not served", extra={"kind": kind.name})
     return store.replace(kind, found, version)
