@@ -10,7 +10,7 @@ PORT ?= 8080
 TESTS ?= tests
 
 .DEFAULT_GOAL := help
-.PHONY: help install dev up test check fmt crd golden bench clean
+.PHONY: help install dev up test check fmt crd golden bench measure clean
 
 help: ## List what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -71,6 +71,9 @@ bench: $(DEV_STAMP) ## Measure this machine: kernels, host work, two pools, pref
 	$(BIN)/python bench/prefix_turn.py
 	$(BIN)/python bench/health_under_load.py
 	$(BIN)/python bench/two_pools.py
+
+measure: $(DEV_STAMP) ## Measure the operator with 1,000 pools on a real API server (about half an hour)
+	PYTHONPATH=tests $(BIN)/python -m cluster.scale --pools 1000 --idle-minutes 10
 
 clean: ## Remove the environment and all caches of the checkout
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -1,6 +1,6 @@
 """How does the operator bear many pools? Convergence, requests, memory, and writes when idle.
 
-PYTHONPATH=tests:operator python -m cluster.scale --pools 1000 --idle-minutes 10
+PYTHONPATH=tests python -m cluster.scale --pools 1000 --idle-minutes 10
 """
 
 import argparse
