@@ -6,7 +6,7 @@ The suite tries a fixed handful; SPLITPOOL_SEARCH=5000 looks for new ones.
 import os
 from typing import Any
 
-from hypothesis import HealthCheck, given, note, settings
+from hypothesis import HealthCheck, event, given, note, settings
 from hypothesis import strategies as st
 
 from cluster.api import Api, Object
@@ -17,6 +17,7 @@ from unit.test_pool_bad_specs import MANAGED, SHARED
 
 SEARCH = int(os.environ.get("SPLITPOOL_SEARCH", "0"))
 I, B = "spec.pools.interactive", "spec.pools.batch"  # noqa: E741 - the two classes
+EXCLUSIVE = changed(GPU, {"spec.sharing.mode": "Exclusive", "spec.accelerator.count": 4})
 BASES: list[Object] = [
     GPU,
     CPU,
@@ -24,7 +25,7 @@ BASES: list[Object] = [
     changed(GPU, SHARED),
     changed(GPU, MANAGED),
     changed(GPU, MIG | SHARED),
-    changed(GPU, {"spec.sharing.mode": "Exclusive", "spec.accelerator.count": 4}),
+    EXCLUSIVE,
 ]
 WHOLE = ["0", "1", "1Mi", "512Mi", "1Gi", "2Gi", "4Gi", "32Gi", "36Gi", "40Gi", "76Gi", "80Gi"]
 ODD = ["1.5Gi", "0.5", "1.001Gi", "80G", "1e9", "12E3", "1Pi", "1023Ti", "0.001Ti", "4.0Gi", "00Mi"]
@@ -35,7 +36,7 @@ TEXTS = ["", "a", "A-b", "-x", "two words", "ä", "x" * 64, "a\n", "a.b_c", DELE
 def quantities() -> st.SearchStrategy[Any]:
     """Amounts at the borders of the rules, and amounts of every shape that the pattern has."""
     any_shape = st.from_regex(fields.QUANTITY_PATTERN.replace("$", r"\Z"))
-    return st.one_of(st.sampled_from([*WHOLE, *ODD]), any_shape)
+    return st.one_of(st.sampled_from(WHOLE), st.sampled_from(WHOLE + ODD), any_shape)
 
 
 def counts(*borders: int) -> st.SearchStrategy[Any]:
@@ -127,16 +128,56 @@ def _is_set(value: Any, path: str) -> bool:
     return True
 
 
-@settings(
-    max_examples=SEARCH or 200,
+@st.composite
+def budgets(draw: st.DrawFn) -> Object:
+    """A pool of healthy values whose quotas, replicas and bounds are near what fits its GPUs."""
+    small = st.integers(0, 4)
+    size = st.integers(1, 8).map(lambda eighths: f"{eighths / 8}Gi".replace(".0Gi", "Gi"))
+    base = draw(st.sampled_from([GPU, changed(GPU, MIG), EXCLUSIVE]))
+    changes = {
+        "spec.accelerator.memory": draw(st.sampled_from(["1Gi", "2Gi", "1.5Gi"])),
+        "spec.accelerator.headroom": draw(st.sampled_from(["0", "128Mi", "0.5Gi"])),
+        "spec.accelerator.count": draw(st.integers(1, 4)),
+        "spec.autoscaling.mode": draw(st.sampled_from(["Managed", "External", "Off"])),
+        "spec.topology": draw(st.sampled_from(["Split", "Shared"])),
+        f"{I}.replicas": (replicas := draw(small)),
+        f"{B}.replicas": draw(st.one_of(small, st.just(replicas))),
+        **{f"{pool}.vram": draw(size) for pool in (I, B)},
+    }
+    for name in draw(st.lists(st.sampled_from(["interactive", "batch"]), unique=True)):
+        changes[f"spec.autoscaling.{name}"] = {
+            "minReplicas": draw(small),
+            "maxReplicas": draw(small),
+        }
+    note(f"changes: {changes}")
+    return changed(base, changes)
+
+
+SEARCHING = settings(
+    max_examples=SEARCH or 150,
     derandomize=not SEARCH,
     database=None,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
+
+
+@SEARCHING
 @given(pool=pools())
 def test_both_take_the_same_pools_and_understand_them_alike(admin: Api, pool: Object) -> None:
+    compare(admin, pool)
+
+
+@SEARCHING
+@given(pool=budgets())
+def test_both_find_the_same_budgets_too_small(admin: Api, pool: Object) -> None:
+    compare(admin, pool)
+
+
+def compare(admin: Api, pool: Object) -> None:
+    """Both take it and fill in the same defaults, or both refuse it."""
     why = refusal(admin, pool)
+    event(f"refused for {len(why.problems)} reasons" if why else "taken")
     note(f"API server: {why}")
     note(f"file: {[problem.text for problem in problems(pool)]}")
 
