@@ -6,6 +6,7 @@ PYTHONPATH=tests python -m cluster.scale --pools 1000 --idle-minutes 10
 import argparse
 import collections
 import json
+import os
 import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -79,6 +80,7 @@ def measure(plane: ControlPlane, namespace: str, pools: int, idle: float) -> dic
         eventually(lambda: ready(api, namespace) == pools, "all pools are ready", patience)
         converged = time.monotonic() - begun
         first = besides_the_lease(audit.entries(start, user=USER))
+        cpu = _cpu_seconds(program.pid)
         time.sleep(10)
         quiet = audit.mark()
         time.sleep(idle)
@@ -92,6 +94,7 @@ def measure(plane: ControlPlane, namespace: str, pools: int, idle: float) -> dic
     return {
         "pools": pools,
         "convergenceSeconds": round(converged, 1),
+        "cpuSecondsUntilThen": cpu,
         "requestsPerPool": round(sum(first.values()) / pools, 1),
         "requests": dict(first),
         "idleSeconds": idle,
@@ -105,6 +108,11 @@ def _memory(pid: int) -> dict[str, float]:
     status = Path(f"/proc/{pid}/status").read_text()
     lines = dict(line.split(":", 1) for line in status.splitlines())
     return {key: round(int(lines[key].split()[0]) / 1024, 1) for key in ("VmRSS", "VmHWM")}
+
+
+def _cpu_seconds(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return round((int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK"), 1)
 
 
 def main() -> None:

@@ -53,6 +53,17 @@ def test_a_replica_that_is_stopped_hands_over_at_once(
             eventually(lambda: leads(admin, namespace) == OTHER, "the other leads", seconds=10)
 
 
+def test_one_that_loses_the_lease_ends(
+    control_plane: ControlPlane, admin: Api, namespace: str
+) -> None:
+    with operating(control_plane, namespace, ONE) as first:
+        eventually(lambda: leads(admin, namespace) == ONE, "the first leads")
+        (lease,) = admin.listed("coordination.k8s.io/v1", "Lease", namespace)
+        lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", **lease}
+        admin.patch(lease, {"spec": {"holderIdentity": "a stranger"}})
+        eventually(lambda: not first.running, "it has ended", seconds=60)
+
+
 def test_killed_at_any_point_it_converges_after_a_restart(
     control_plane: ControlPlane, admin: Api, audit: AuditLog, nodes: FakeNodes, namespace: str
 ) -> None:

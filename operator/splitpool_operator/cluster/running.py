@@ -73,6 +73,7 @@ class Operator:
 
     async def act(self, stop: asyncio.Event) -> None:
         """Everything that only the leader does, until stopped."""
+        self._synced = time.monotonic()
         await self._sync_until_done()
         for key in self._store.pools():
             self._work.add(key)
