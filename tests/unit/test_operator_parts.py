@@ -49,6 +49,9 @@ def test_only_transitions_are_told() -> None:
     assert told([waiting], [ready]) == [("Normal", "Serving")]
     assert told([calm], [stalled]) == [("Warning", "DoesNotFit")]
     assert told([stalled], [calm]) == []
+    unfit = condition("Ready", "False", "DoesNotFit")
+    assert told([ready, calm], [unfit, stalled]) == [("Warning", "DoesNotFit")]
+    assert told([waiting], [condition("Ready", "False", "OOMKilled")]) == [("Warning", "OOMKilled")]
     assert told([], [condition("BatchAvailable", "True", "Available")]) == []
 
 

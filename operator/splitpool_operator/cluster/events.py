@@ -5,8 +5,19 @@ from typing import Any
 
 from splitpool_operator.cluster import kinds
 from splitpool_operator.rendering import names
+from splitpool_operator.reporting import reasons
 
-_TOLD = ("Ready", "Stalled")
+# Reasons why a pool is not ready that belong to every start and every rollout.
+_EXPECTED = frozenset(
+    {
+        reasons.CREATING,
+        reasons.ROLLING_OUT,
+        reasons.STARTING,
+        reasons.ROUTER_BEHIND,
+        reasons.PREDECESSOR_TERMINATING,
+        reasons.SERVING,
+    }
+)
 
 
 def events(
@@ -15,17 +26,14 @@ def events(
     after: Sequence[Mapping[str, Any]],
     now: str,
 ) -> Iterator[dict[str, Any]]:
-    """An event for each told condition whose status or reason has changed."""
+    """An event where Ready, or Stalled in its place, has another status or reason."""
     known = {each["type"]: (each["status"], each["reason"]) for each in before}
+    stalled = any(each["type"] == "Stalled" and each["status"] == "True" for each in after)
+    told = "Stalled" if stalled else "Ready"
     for each in after:
         changed = known.get(each["type"]) != (each["status"], each["reason"])
-        if each["type"] in _TOLD and changed and not _quiet(each):
+        if each["type"] == told and changed:
             yield _event(pool, each, now)
-
-
-def _quiet(condition: Mapping[str, Any]) -> bool:
-    """Not being stalled is no news; being stalled is told by Stalled and not by Ready too."""
-    return bool(condition["type"] == "Stalled" and condition["status"] == "False")
 
 
 def _event(pool: Mapping[str, Any], condition: Mapping[str, Any], now: str) -> dict[str, Any]:
@@ -45,7 +53,7 @@ def _event(pool: Mapping[str, Any], condition: Mapping[str, Any], now: str) -> d
             "namespace": metadata["namespace"],
             "uid": metadata["uid"],
         },
-        "type": "Warning" if condition["type"] == "Stalled" else "Normal",
+        "type": "Normal" if condition["reason"] in _EXPECTED else "Warning",
         "reason": condition["reason"],
         "message": condition["message"][:1000],
         "source": {"component": "splitpool-operator"},
