@@ -85,3 +85,17 @@ def test_the_headroom_survives_whatever_mix_the_scheduler_makes(
     used = sum(QUOTAS[each["metadata"]["labels"]["splitpool.dev/class"]] * GIB for each in placed)
     assert 0 < used <= to_bytes("80Gi") - to_bytes("4Gi")
     pool.wait("Ready", "False", "WaitingForGPU")
+
+
+def test_a_pool_that_fits_in_some_orders_only_says_so_when_it_is_stuck(
+    nodes: FakeNodes, pool: WatchedPool
+) -> None:
+    nodes.add("gpu-0", devices=[gpu_device("gpu-0", "80Gi")])
+    pool.declare(IMAGE | {"spec.pools.batch.replicas": 0}, GPU)
+    pool.wait_ready()
+    nodes.add("gpu-1", devices=[gpu_device("gpu-1", "80Gi")])
+
+    pool.patch({"spec": {"pools": {"batch": {"replicas": 2}}}})
+
+    pool.wait("Ready", "False", "WaitingForGPU")
+    assert "not in every order" in pool.message("Ready")

@@ -141,6 +141,13 @@ def test_on_gpus_a_pod_without_a_place_waits_for_one() -> None:
     assert "cannot allocate all claims" in conditions(of)["Ready"]["message"]
 
 
+def test_where_the_order_matters_a_waiting_pool_says_what_to_do() -> None:
+    waiting_for_gpu = conditions(view(pool(GPU), [UNSCHEDULABLE]))["Ready"]["message"]
+    assert "not in every order" in waiting_for_gpu
+    any_order = pool(GPU, {"spec.accelerator.count": 4})
+    assert "order" not in conditions(view(any_order, [UNSCHEDULABLE]))["Ready"]["message"]
+
+
 def test_old_pods_that_still_serve_an_old_generation_are_not_ready() -> None:
     roles = states(pool(CPU), [READY], revision=OLD)
     of = view(roles=roles)

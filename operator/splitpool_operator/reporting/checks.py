@@ -2,6 +2,8 @@
 
 from collections.abc import Callable, Iterator
 
+from splitpool_operator.declaration.pool import Spec
+from splitpool_operator.planning.quota import depends_on_order
 from splitpool_operator.reporting import reasons
 from splitpool_operator.reporting.enforcement import weaker
 from splitpool_operator.reporting.observed import PodState, RoleState
@@ -54,16 +56,27 @@ def created(view: View) -> Finding | None:
 
 def in_trouble(view: View) -> Finding | None:
     """A worker cannot be placed, pulled or kept running."""
-    on_gpu = view.pool is not None and view.pool.spec.accelerator.type != "cpu"
     for role, pod in _current_pods(view):
         if pod.trouble is None:
             continue
-        reason = pod.trouble.reason
-        if reason == reasons.UNSCHEDULABLE and on_gpu:
-            reason = reasons.WAITING_FOR_GPU
         # Without the pod's name: it changes with every attempt, the trouble does not.
-        return Finding(reason=reason, message=f"{role.name}: {pod.trouble.message}")
+        text = f"{role.name}: {pod.trouble.message}"
+        if pod.trouble.reason == reasons.UNSCHEDULABLE and view.pool is not None:
+            return _no_room(view.pool.spec, text)
+        return Finding(reason=pod.trouble.reason, message=text)
     return None
+
+
+def _no_room(spec: Spec, text: str) -> Finding:
+    if spec.accelerator.type == "cpu":
+        return Finding(reason=reasons.UNSCHEDULABLE, message=text)
+    if depends_on_order(spec):
+        text += (
+            "; the quotas fit the GPUs, but not in every order in which workers come: two of one "
+            "class may have taken the room of another. Delete a pod of the other class, or choose "
+            "quotas that fit in any order (see splitpool plan)"
+        )
+    return Finding(reason=reasons.WAITING_FOR_GPU, message=text)
 
 
 def rolled_out(view: View) -> Finding | None:
