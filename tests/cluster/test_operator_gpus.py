@@ -99,3 +99,19 @@ def test_a_pool_that_fits_in_some_orders_only_says_so_when_it_is_stuck(
 
     pool.wait("Ready", "False", "WaitingForGPU")
     assert "not in every order" in pool.message("Ready")
+
+
+def test_a_change_that_does_not_fit_is_refused_and_the_old_workers_go_on(
+    nodes: FakeNodes, pool: WatchedPool
+) -> None:
+    nodes.add("gpus", devices=[gpu_device("gpu-0", "80Gi"), gpu_device("gpu-1", "80Gi")])
+    one_each = {"spec.pools.interactive.vram": "40Gi", "spec.pools.batch.vram": "8Gi"}
+    pool.declare(IMAGE | one_each, GPU)
+    pool.wait_ready()
+
+    pool.patch({"spec": {"pools": {"interactive": {"replicas": 3}}}})
+
+    pool.wait("Stalled", "True", "DoesNotFit")
+    assert "at most 2 interactive fit at all" in pool.message("Stalled")
+    assert pool.condition("InteractiveAvailable") == ("True", "Available")
+    assert pool.read()["status"]["pools"]["interactive"]["summary"] == "2/2"

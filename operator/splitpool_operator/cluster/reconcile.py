@@ -60,7 +60,8 @@ class Reconciler:
             check_name(raw, pool, self.store.serving(pool.spec.model.name))
             plan = planned(pool, self.installation, self.store)
         except Rejected as rejected:
-            await self._report(raw, _view(raw, pool, refusal=rejected.finding))
+            running = self._running(pool)
+            await self._report(raw, _view(raw, pool, refusal=rejected.finding, roles=running))
             return None
         refusal = await self._apply(plan)
         states = self._states(pool, plan)
@@ -125,6 +126,15 @@ class Reconciler:
                 declared=declared,
             )
             for manifest, declared in _deployments(plan)
+        )
+
+    def _running(self, pool: InferencePool) -> tuple[RoleState, ...]:
+        """The workers of an earlier declaration, which go on while the present one is refused."""
+        pods = self.store.of_pool(kinds.POD, pool.key)
+        return tuple(
+            role_state(live, live, pods, declared=0)
+            for live in self.store.of_pool(kinds.DEPLOYMENT, pool.key)
+            if owned_by(live, pool.metadata.uid)
         )
 
     async def _prune(

@@ -35,8 +35,8 @@ def digest(content: Any) -> str:
 
 
 def revision(template: dict[str, Any]) -> str:
-    """The revision that a pod template carries."""
-    return str(template["metadata"]["annotations"][REVISION])
+    """The revision that a pod template carries; none where somebody removed it."""
+    return str((template["metadata"].get("annotations") or {}).get(REVISION, ""))
 
 
 def selector(pool: InferencePool, role: str) -> dict[str, str]:
