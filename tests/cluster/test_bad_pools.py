@@ -78,13 +78,24 @@ def test_healthy_ones_are_taken_by_both_and_have_the_same_defaults(admin: Api, n
     assert plain(stored["spec"]) == plain(read_by_the_operator(declared))
 
 
-WHOLE = ["1.125Gi", "1.50Gi", "0.001k", "1.5e1", "1.25E2", "1.001e3", "4.0", "4.00e0", "7.000Ki"]
+WHOLE = [
+    "1.125Gi",
+    "1.50Gi",
+    "0.001k",
+    "1.5e1",
+    "1.25E2",
+    "1.001e3",
+    "4.0",
+    "4.00e0",
+    "7.000Ki",
+    "1023Ti",
+]
 FRACTIONS = ["1.1Gi", "0.001Ti", "0.5", "1.05e1", "1.001e2", "1.5e0", "100000000000000.01"]
 
 
 @pytest.mark.parametrize("amount", WHOLE + FRACTIONS)
 def test_bytes_are_whole_numbers_to_both(admin: Api, amount: str) -> None:
-    declared = changed(CPU, {f"{I}.vram": amount})
+    declared = changed(CPU, {f"{I}.hostMemory": amount})
 
     assert (refusal(admin, declared) is None) == (amount in WHOLE)
     assert taken_from_a_file(declared) == (amount in WHOLE)
