@@ -4,16 +4,23 @@ It is stopped by its own id; where the tests are killed, the kernel kills it (Li
 """
 
 import contextlib
-import ctypes
 import os
-import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
-_PR_SET_PDEATHSIG = 1
+# Run before the program, in its process: the kernel kills it when the thread that made it ends.
+# (A hook of Popen's would run between fork and exec, which is unsafe beside other threads.)
+_DIE_WITH_PARENT = """
+import ctypes, os, signal, sys
+ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+if os.getppid() != int(sys.argv[1]):
+    sys.exit("the tests have ended")
+signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+os.execvp(sys.argv[2], sys.argv[2:])
+"""
 _STOP_SECONDS = 2.0
 _LOG_CHARS = 3000
 
@@ -42,11 +49,10 @@ class Program:
         """Start it; call this from the main thread, whose end ends the program."""
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
-                self.command,
+                [*_launcher(), *self.command],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                preexec_fn=_die_with(os.getpid()),
                 start_new_session=True,
             )
 
@@ -79,15 +85,7 @@ def free_ports(count: int) -> list[int]:
         return [int(each.getsockname()[1]) for each in sockets]
 
 
-def _die_with(parent: int) -> Callable[[], None] | None:
-    """A hook for the new process: the kernel kills it when the thread that made it ends."""
+def _launcher() -> tuple[str, ...]:
     if sys.platform != "linux":
-        return None
-    prctl = ctypes.CDLL(None).prctl
-
-    def hook() -> None:
-        prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-        if os.getppid() != parent:
-            os._exit(1)
-
-    return hook
+        return ()
+    return sys.executable, "-I", "-S", "-c", _DIE_WITH_PARENT, str(os.getpid())
