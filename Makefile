@@ -10,7 +10,7 @@ PORT ?= 8080
 TESTS ?= tests
 
 .DEFAULT_GOAL := help
-.PHONY: help install dev up test check fmt crd golden bench clean
+.PHONY: help install dev up test check fmt crd golden bench measure clean
 
 help: ## List what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -40,7 +40,7 @@ dev: $(DEV_STAMP) ## Install the development tools too
 up: $(RUN_STAMP) ## Serve POOL (examples/smollm2.yaml) on 127.0.0.1:PORT (8080) until Ctrl-C
 	@exec $(BIN)/splitpool up $(POOL) --port $(PORT)
 
-test: $(DEV_STAMP) ## Run all tests, or those of TESTS=path
+test: $(DEV_STAMP) ## Run all tests, or those of TESTS=path (builds Kubernetes once: about 6 minutes)
 	$(BIN)/python -m pytest $(TESTS)
 
 check: $(DEV_STAMP) ## Format, lint, types, import contracts, sizes, CRD and golden drift
@@ -51,7 +51,8 @@ check: $(DEV_STAMP) ## Format, lint, types, import contracts, sizes, CRD and gol
 	$(BIN)/python tests/sizes.py
 	$(BIN)/splitpool crd | diff -u crds/inferencepools.yaml - \
 		|| { echo "The CRD is out of date: make crd"; exit 1; }
-	$(BIN)/python -m pytest -q tests/unit/test_plan.py tests/unit/test_crd.py tests/unit/test_reference.py tests/unit/test_architecture.py
+	$(BIN)/python -m pytest -q tests/unit/test_plan.py tests/unit/test_crd.py tests/unit/test_reference.py \
+		tests/unit/test_architecture.py tests/unit/test_sharing.py tests/unit/test_manifests.py
 
 fmt: $(DEV_STAMP) ## Format the code and fix what ruff can fix
 	$(BIN)/ruff check --fix-only .
@@ -61,7 +62,8 @@ crd: $(DEV_STAMP) ## Write crds/inferencepools.yaml from the pool's model
 	$(BIN)/splitpool crd -o crds/inferencepools.yaml
 
 golden: $(DEV_STAMP) ## Refresh tests/golden, docs/inferencepool.md and ARCHITECTURE.md
-	SPLITPOOL_WRITE_GOLDEN=1 $(BIN)/python -m pytest -q tests/unit/test_plan.py tests/unit/test_reference.py tests/unit/test_architecture.py
+	SPLITPOOL_WRITE_GOLDEN=1 $(BIN)/python -m pytest -q tests/unit/test_plan.py tests/unit/test_reference.py \
+		tests/unit/test_architecture.py tests/unit/test_sharing.py tests/unit/test_manifests.py
 
 bench: $(DEV_STAMP) ## Measure this machine: kernels, host work, two pools, prefix reuse (about 20 minutes)
 	$(BIN)/python bench/decode_step.py
@@ -69,6 +71,9 @@ bench: $(DEV_STAMP) ## Measure this machine: kernels, host work, two pools, pref
 	$(BIN)/python bench/prefix_turn.py
 	$(BIN)/python bench/health_under_load.py
 	$(BIN)/python bench/two_pools.py
+
+measure: $(DEV_STAMP) ## Measure the operator with 1,000 pools on a real API server (about half an hour)
+	PYTHONPATH=tests $(BIN)/python -m cluster.scale --pools 1000 --idle-minutes 10
 
 clean: ## Remove the environment and all caches of the checkout
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

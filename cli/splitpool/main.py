@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
 
-from splitpool import completion, plan_command, up_command
+from splitpool import completion, plan_command, render_command, up_command
 from splitpool.plan_command import MODEL_NOTE
 from splitpool_operator.declaration import crd
 
@@ -17,6 +17,7 @@ examples:
   splitpool up pool.yaml --port 9000 --log-dir logs
   splitpool plan examples/smollm2.yaml          what the quotas hold, before anything starts
   splitpool plan pool.yaml -o json
+  splitpool render examples/smollm2.yaml        the objects that the operator makes of it
   splitpool crd -o crds/inferencepools.yaml     the CRD for a cluster
   source <(splitpool completion bash)
 
@@ -51,6 +52,7 @@ def parser() -> argparse.ArgumentParser:
     commands = root.add_subparsers(title="commands", metavar="COMMAND", required=True)
     _up(commands.add_parser("up", help="serve a pool file on this machine"))
     _plan(commands.add_parser("plan", help="show what the quotas of a pool file hold"))
+    _render(commands.add_parser("render", help="print the objects that the operator applies"))
     _crd(commands.add_parser("crd", help="print the CustomResourceDefinition"))
     _completion(commands.add_parser("completion", help="print a completion script"))
     return root
@@ -86,6 +88,20 @@ def _plan(command: argparse.ArgumentParser) -> None:
         "-o", "--output", choices=("table", "json"), default="table", help="(%(default)s)"
     )
     command.set_defaults(run=plan_command.run)
+
+
+def _render(command: argparse.ArgumentParser) -> None:
+    command.description = (
+        "Print the Kubernetes objects of a pool file as the operator applies them, but for the "
+        "owner references, which only a cluster knows."
+    )
+    _file(command)
+    command.add_argument(
+        "--worker-image",
+        default=render_command.WORKER_IMAGE,
+        help="of pools that name none in podTemplate (%(default)s)",
+    )
+    command.set_defaults(run=render_command.run)
 
 
 def _crd(command: argparse.ArgumentParser) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 from splitpool_operator.declaration import defaults
 from splitpool_operator.declaration.quantity import approximate, show
 from splitpool_operator.planning.plan import Plan, WorkerPlan
-from splitpool_operator.planning.quota import Room
+from splitpool_operator.planning.quota import Room, depends_on_order
 
 _PLACE = ("DEVICE", "WORKER", "CLASS", "THREADS", "QUOTA")
 _PARTS = ("CONTEXT", "WEIGHTS", "WORKSPACE", "KV", "TOKENS", "SEQUENCES")
@@ -21,6 +21,11 @@ def render(plan: Plan, rooms: dict[str, list[Room]], note: str) -> str:
         lines.append("SEQUENCES: how many of maxModelLen tokens the KV cache holds at once.")
     if note:
         lines.append(note)
+    if depends_on_order(spec):
+        lines.append(
+            "The cluster's scheduler places workers in any order, and in some orders these quotas "
+            "leave one without room; `splitpool up` places them as above."
+        )
     if spec.autoscaling.mode != "Off":
         bounds = {name: defaults.bounds(spec, name) for name in ("interactive", "batch")}
         shown = ", ".join(f"{name} {b.low} to {b.high}" for name, b in bounds.items())

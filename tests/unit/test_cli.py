@@ -7,6 +7,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 import pytest
+from ruamel.yaml import YAML
 
 from splitpool import completion, main, plan_command
 from unit.pool_files import CPU, GPU, changed
@@ -197,3 +198,28 @@ COMP_WORDS=(splitpool completion f); COMP_CWORD=2; _splitpool; echo "${COMPREPLY
 def test_every_example_can_be_planned(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("plan", str(file)) == 0
     assert "pool default/" in capsys.readouterr().out
+
+
+def test_render_prints_the_objects_that_the_operator_applies(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = declared(tmp_path, changed(CPU, {"spec.podTemplate": {"env": []}}))
+    assert run("render", file, "--worker-image", "worker:9") == 0
+    made = list(YAML(typ="safe", pure=True).load_all(capsys.readouterr().out))
+    assert [each["kind"] for each in made if each["metadata"]["name"] == "assistant-batch"] == [
+        *("ServiceAccount", "Service", "PodDisruptionBudget", "Deployment")
+    ]
+    images = [
+        each["spec"]["template"]["spec"]["containers"][0]["image"]
+        for each in made
+        if each["kind"] == "Deployment"
+    ]
+    assert images == ["worker:9", "worker:9"]
+
+
+def test_render_refuses_sharing_that_the_accelerator_does_not_know(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    amd = {"spec.accelerator.type": "amd", "spec.sharing.mode": "MPS"}
+    assert run("render", declared(tmp_path, changed(GPU, amd))) == 2
+    assert "use DRA or Exclusive" in capsys.readouterr().err

@@ -139,7 +139,14 @@ def test_fields_that_rules_read_are_in_the_schema() -> None:
             node = NODES[path]
             for part in parts:
                 if "properties" not in node or part not in node["properties"]:
-                    assert part in {"all", "startsWith", "substring", "contains", "name"}, name
+                    assert part in {
+                        "all",
+                        "startsWith",
+                        "substring",
+                        "contains",
+                        "matches",
+                        "name",
+                    }, name
                     break
                 node = node["properties"][part]
 

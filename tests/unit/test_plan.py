@@ -1,7 +1,5 @@
 """A plan says exactly what each worker is started with."""
 
-from pathlib import Path
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -10,10 +8,8 @@ from splitpool_operator.declaration.problems import PoolFileError
 from splitpool_operator.declaration.reading import read_file
 from splitpool_operator.planning.plan import Plan, Step, plan, shares
 from splitpool_operator.planning.quota import DoesNotFit
+from unit import golden
 from unit.pool_files import CPU, GPU, pool
-
-ROOT = Path(__file__).parents[2]
-GOLDEN = ROOT / "tests" / "golden"
 
 
 def written(plan: Plan) -> str:
@@ -28,8 +24,8 @@ def written(plan: Plan) -> str:
 
 @pytest.mark.parametrize("name", ["smollm2", "smollm2-shared", "gpu-2x-dra"])
 def test_the_workers_of_an_example_are_started_as_recorded(name: str) -> None:
-    (only,) = read_file(ROOT / "examples" / f"{name}.yaml")
-    assert written(plan(only, cores=4)) == (GOLDEN / f"plan-{name}.txt").read_text()
+    (only,) = read_file(golden.ROOT / "examples" / f"{name}.yaml")
+    golden.check(f"plan-{name}.txt", written(plan(only, cores=4)))
 
 
 def test_two_cores_are_shared_out_one_each_without_spinning() -> None:

@@ -317,11 +317,21 @@ NAME = Cel(
     message="metadata.name has at most 50 characters and no dot; its children are named after it",
 )
 
-_FLOAT = "quantity(self).asApproximateFloat()"
+# Fractions of quantities are floats to the API server, but the text shows whether they are whole:
+# three decimals are whole in thousands, eighths in powers of 1024.
+_WHOLE = "|".join(
+    (
+        r"(\\.0+)?([kKMGT]i?|[eE][0-9]+)?",
+        r"\\.[0-9]+[kMGT]",
+        r"\\.(125|250?|375|50{0,2}|625|750?|875)[KMGT]i",
+        r"\\.[0-9]0*[eE]0?1",
+        r"\\.[0-9][0-9]0*[eE]0?2",
+        r"\\.[0-9]+[eE](0?[3-9]|[1-9][0-9])",
+    )
+)
 WHOLE_BYTES = Cel(
     at="",
-    rule=f"quantity(self).isInteger() || [{_FLOAT}].all(f, f - double(int(f)) < 0.001 || "
-    "f - double(int(f)) > 0.999)",
+    rule=f"self.matches('^[0-9]+({_WHOLE})$')",
     message="not a whole number of bytes; write a smaller unit, such as 1536Mi for 1.5Gi",
 )
 BELOW_A_PEBIBYTE = Cel(

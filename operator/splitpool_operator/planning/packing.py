@@ -35,6 +35,44 @@ def most_batch(*, gpus: int, interactive: int, most_beside: Sequence[int]) -> in
     return best[interactive]
 
 
+def fits_in_any_order(
+    *, gpus: int, interactive: int, batch: int, most_beside: Sequence[int]
+) -> bool:
+    """Whether every worker finds room however a scheduler places them, one after the other.
+
+    Batch workers are stuck where every GPU holds as many as fit beside its interactive ones, and
+    these are spread so that the fewest do; and the other way round.
+    """
+    most_interactive = _turned(most_beside)
+    return (
+        _fewest(gpus, interactive, most_beside) >= batch
+        and _fewest(gpus, batch, most_interactive) >= interactive
+    )
+
+
+def _turned(most_beside: Sequence[int]) -> list[int]:
+    """The most interactive workers beside y batch ones on one GPU."""
+    return [
+        max(x for x, beside in enumerate(most_beside) if beside >= y)
+        for y in range(max(most_beside, default=0) + 1)
+    ]
+
+
+def _fewest(gpus: int, count: int, most_beside: Sequence[int]) -> int:
+    """The fewest others that can fill every GPU when at most `count` of these are spread over them.
+
+    fewest[i] covers the GPUs so far with i of these placed.
+    """
+    unreached = gpus * (max(most_beside, default=0) + 1)
+    fewest = [0] + [unreached] * count
+    for _ in range(gpus):
+        fewest = [
+            min(fewest[i - x] + most_beside[x] for x in range(min(i, len(most_beside) - 1) + 1))
+            for i in range(count + 1)
+        ]
+    return min(fewest)
+
+
 def _spread(
     gpus: int, interactive: int, batch: int, most_beside: Sequence[int]
 ) -> list[Load] | None:

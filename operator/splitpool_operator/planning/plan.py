@@ -66,7 +66,7 @@ def plan(pool: InferencePool, *, cores: int, first_gpu: int = 0) -> Plan:
     seats = list(_seats(spec, loads))
     threads = shares(spec.accelerator.cores or cores, len(seats))
     workers = tuple(
-        _worker(pool, classes, index, first_gpu + gpu, count)
+        worker(pool, classes, index=index, gpu=first_gpu + gpu, threads=count)
         for (classes, index, gpu), count in zip(seats, threads, strict=True)
     )
     headroom = defaults.headroom(spec)
@@ -79,21 +79,36 @@ def shares(cores: int, workers: int) -> list[int]:
     return [max(1, each + (index < left)) for index in range(workers)]
 
 
+def kinds(spec: Spec) -> tuple[tuple[ClassName, ...], ...]:
+    """The classes of each kind of worker: one kind for both classes, or one a class."""
+    return (CLASSES,) if spec.topology == "Shared" else (("interactive",), ("batch",))
+
+
+def role(classes: tuple[ClassName, ...]) -> str:
+    """What a kind of worker is called: interactive, batch or shared."""
+    return classes[0] if len(classes) == 1 else "shared"
+
+
 def _seats(spec: Spec, loads: list[Load]) -> Iterator[tuple[tuple[ClassName, ...], int, int]]:
     """Classes, index within its Deployment, and GPU of every worker; interactive ones first."""
-    first: tuple[ClassName, ...] = CLASSES if spec.topology == "Shared" else ("interactive",)
+    first = kinds(spec)[0]
     at = [gpu for gpu, load in enumerate(loads) for _ in range(load.interactive)]
     yield from ((first, index, gpu) for index, gpu in enumerate(at))
     at = [gpu for gpu, load in enumerate(loads) for _ in range(load.batch)]
     yield from ((("batch",), index, gpu) for index, gpu in enumerate(at))
 
 
-def _worker(
-    pool: InferencePool, classes: tuple[ClassName, ...], index: int, gpu: int, threads: int
+def worker(
+    pool: InferencePool,
+    classes: tuple[ClassName, ...],
+    *,
+    index: int = 0,
+    gpu: int = 0,
+    threads: int = 1,
 ) -> WorkerPlan:
+    """One worker of a kind, also of one that has no replicas now."""
     spec = pool.spec
-    role = classes[0] if len(classes) == 1 else "shared"
-    name = f"{pool.metadata.name}-{role}-{index}"
+    name = f"{pool.metadata.name}-{role(classes)}-{index}"
     parts = [class_spec(spec, each) for each in classes]
     drain = max(part.drain_seconds for part in parts)
     on_cpu = spec.accelerator.type == "cpu"

@@ -13,6 +13,8 @@ from splitpool_operator.planning import mig, packing
 from splitpool_operator.planning.packing import Load
 
 _MOST_ON_A_GPU = 256
+# Modes in which a scheduler places by bytes, and knows nothing of the plan.
+_BY_BYTES = frozenset({"DRA", "KAI", "HAMi"})
 
 
 class DoesNotFit(Exception):
@@ -109,6 +111,19 @@ def check_scaling(spec: Spec) -> None:
     place(spec, interactive.high, batch.low)
     if spec.topology == "Split":
         place(spec, interactive.low, batch.high)
+
+
+def depends_on_order(spec: Spec) -> bool:
+    """Whether a scheduler that adds up bytes can place some workers so that others find no room."""
+    sharing = defaults.sharing(spec)
+    if sharing is None or sharing.mode not in _BY_BYTES or spec.topology == "Shared":
+        return False
+    return not packing.fits_in_any_order(
+        gpus=spec.accelerator.count,
+        interactive=spec.pools.interactive.replicas,
+        batch=spec.pools.batch.replicas,
+        most_beside=most_beside(spec),
+    )
 
 
 def most_beside(spec: Spec) -> list[int]:

@@ -1,0 +1,64 @@
+"""Which events does a change of a pool's status deserve? Pure; only transitions."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from splitpool_operator.cluster import kinds
+from splitpool_operator.rendering import names
+from splitpool_operator.reporting import reasons
+
+# Reasons why a pool is not ready that belong to every start and every rollout.
+_EXPECTED = frozenset(
+    {
+        reasons.CREATING,
+        reasons.ROLLING_OUT,
+        reasons.STARTING,
+        reasons.ROUTER_BEHIND,
+        reasons.PREDECESSOR_TERMINATING,
+        reasons.SERVING,
+    }
+)
+
+
+def events(
+    pool: Mapping[str, Any],
+    before: Sequence[Mapping[str, Any]],
+    after: Sequence[Mapping[str, Any]],
+    now: str,
+) -> Iterator[dict[str, Any]]:
+    """An event where Ready, or Stalled in its place, has another status or reason."""
+    known = {each["type"]: (each["status"], each["reason"]) for each in before}
+    stalled = any(each["type"] == "Stalled" and each["status"] == "True" for each in after)
+    told = "Stalled" if stalled else "Ready"
+    for each in after:
+        changed = known.get(each["type"]) != (each["status"], each["reason"])
+        if each["type"] == told and changed:
+            yield _event(pool, each, now)
+
+
+def _event(pool: Mapping[str, Any], condition: Mapping[str, Any], now: str) -> dict[str, Any]:
+    metadata = pool["metadata"]
+    content = [metadata["uid"], condition["type"], condition["reason"], now]
+    return {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {
+            "name": names.hashed(metadata["name"], content),
+            "namespace": metadata["namespace"],
+        },
+        "involvedObject": {
+            "apiVersion": kinds.POOL.api_version,
+            "kind": kinds.POOL.name,
+            "name": metadata["name"],
+            "namespace": metadata["namespace"],
+            "uid": metadata["uid"],
+        },
+        "type": "Normal" if condition["reason"] in _EXPECTED else "Warning",
+        "reason": condition["reason"],
+        "message": condition["message"][:1000],
+        "source": {"component": "splitpool-operator"},
+        "reportingComponent": "splitpool-operator",
+        "firstTimestamp": now,
+        "lastTimestamp": now,
+        "count": 1,
+    }

@@ -1,0 +1,169 @@
+"""The only writer: server-side apply, prune, status and events, through the `kubernetes` client.
+
+Every call has a time limit; failures are sorted by what the caller can do about them.
+"""
+
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+import aiohttp
+from kubernetes.aio.client import ApiClient, ApiException
+from kubernetes.aio.dynamic import DynamicClient
+from kubernetes.aio.dynamic.exceptions import DynamicApiError
+
+from splitpool_operator.cluster import kinds
+from splitpool_operator.cluster.kinds import Kind
+from splitpool_operator.cluster.store import FIELD_OWNER
+
+# Keeps a field that the operator gives up, until its new owner writes it.
+_HANDOVER = "splitpool-handover"
+_TIMEOUT_SECONDS = 30
+_PAGE = 500
+_APPLY = "application/apply-patch+yaml"
+_NOT_FOUND, _CONFLICT, _TOO_MANY = 404, 409, 429
+
+Object = dict[str, Any]
+
+
+class Refused(Exception):
+    """The API server says no to this request and will again; the message is its own."""
+
+
+class Unavailable(Exception):
+    """The request may succeed later: conflict, overload, timeout or no connection."""
+
+
+class Gone(Exception):
+    """What was to be changed is not there (any more)."""
+
+
+class Kube:
+    """Reads and writes of one API server."""
+
+    def __init__(self, api: ApiClient) -> None:
+        # Not awaited: addresses are known, so nothing has to be discovered.
+        self._client = DynamicClient(api)
+
+    async def get(self, kind: Kind, namespace: str, name: str) -> Object | None:
+        """An object, or None."""
+        try:
+            return await self._call("get", kind.path(namespace, name))
+        except Gone:
+            return None
+
+    async def pages(
+        self, kind: Kind, namespace: str | None, selector: str
+    ) -> AsyncIterator[Object]:
+        """The pages of a listing. Raises Gone where the kind is not served."""
+        token: str | None = None
+        while True:
+            page = await self._call(
+                "get",
+                kind.path(namespace),
+                label_selector=selector or None,
+                limit=_PAGE,
+                _continue=token,
+            )
+            yield page
+            token = page["metadata"].get("continue")
+            if not token:
+                return
+
+    async def apply(self, manifest: Object) -> Object:
+        """Server-side apply: what it declares is ours, what it no longer declares goes."""
+        return await self._apply(manifest, FIELD_OWNER)
+
+    async def hand_over_replicas(self, live: Object) -> None:
+        """Keep the replicas of a Deployment as they are when apply no longer declares them."""
+        metadata = live["metadata"]
+        kept = {
+            "apiVersion": kinds.DEPLOYMENT.api_version,
+            "kind": kinds.DEPLOYMENT.name,
+            "metadata": {key: metadata[key] for key in ("name", "namespace", "uid")},
+            "spec": {"replicas": live["spec"]["replicas"]},
+        }
+        await self._apply(kept, _HANDOVER)
+
+    async def delete(self, kind: Kind, live: Object) -> None:
+        """Delete exactly this object, not another of its name."""
+        metadata = live["metadata"]
+        body = {
+            "preconditions": {"uid": metadata["uid"]},
+            "propagationPolicy": "Background",
+        }
+        try:
+            await self._call(
+                "delete", kind.path(metadata["namespace"], metadata["name"]), body=body
+            )
+        except Gone:
+            return
+
+    async def write_status(self, pool: Object, status: Object) -> Object:
+        """Replace a pool's status; the spec stays untouched. Raises Gone."""
+        metadata = {key: pool["metadata"][key] for key in ("name", "namespace", "uid")}
+        body = {
+            "apiVersion": kinds.POOL.api_version,
+            "kind": kinds.POOL.name,
+            "metadata": metadata,
+            "status": status,
+        }
+        path = kinds.POOL.path(metadata["namespace"], metadata["name"]) + "/status"
+        return await self._patch(path, body, FIELD_OWNER)
+
+    async def emit(self, event: Object) -> None:
+        """Post an event."""
+        await self._call("post", kinds.EVENT.path(event["metadata"]["namespace"]), body=event)
+
+    async def _apply(self, manifest: Object, manager: str) -> Object:
+        metadata = manifest["metadata"]
+        path = kinds.of(manifest).path(metadata["namespace"], metadata["name"])
+        return await self._patch(path, manifest, manager)
+
+    async def _patch(self, path: str, body: Object, manager: str) -> Object:
+        return await self._call(
+            "patch",
+            path,
+            body=body,
+            content_type=_APPLY,
+            field_manager=manager,
+            force_conflicts=True,
+        )
+
+    async def _call(self, method: str, path: str, **options: Any) -> Object:
+        try:
+            response = await self._client.request(
+                method,
+                path,
+                serialize=False,
+                query_params=[],
+                header_params={},
+                _request_timeout=_TIMEOUT_SECONDS,
+                **options,
+            )
+            answer: Object = await response.json()
+            return answer
+        except (ApiException, DynamicApiError) as error:
+            raise _sorted(error) from error
+        except (TimeoutError, aiohttp.ClientError, OSError) as error:
+            raise Unavailable(f"{type(error).__name__}: {error}") from error
+
+
+def _sorted(error: Any) -> Exception:
+    status, text = error.status, _message(error)
+    if status == _NOT_FOUND:
+        return Gone(text)
+    if status in {_CONFLICT, _TOO_MANY} or not status or status >= 500:
+        return Unavailable(text)
+    return Refused(text)
+
+
+def _message(error: Any) -> str:
+    """The API server's own sentence."""
+    body = error.body
+    if isinstance(body, bytes):
+        body = body.decode(errors="replace")
+    try:
+        return str(json.loads(body)["message"])
+    except (ValueError, KeyError, TypeError):
+        return f"{error.status} {error.reason}"

@@ -1,0 +1,34 @@
+"""What do the workers and the routers themselves say? The question behind Ready, as an interface.
+
+The real answers come over HTTP (`probing`); fake nodes have nobody who could answer.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+from splitpool_operator.declaration.pool import InferencePool
+from splitpool_operator.reporting.enforcement import WorkerReport
+from splitpool_operator.reporting.observed import PodState
+from splitpool_operator.reporting.view import Finding
+
+
+class Probe(Protocol):
+    """Asks; never raises."""
+
+    async def workers(self, pods: Sequence[PodState]) -> Mapping[str, WorkerReport]:
+        """What ready workers report, by the uid of their pod; silent ones are missing."""
+
+    async def serving(self, pool: InferencePool, pods: Sequence[PodState]) -> Finding | None:
+        """Why this generation does not serve although these workers are ready, or None."""
+
+
+class Silent:
+    """For clusters without workers or routers that could be asked."""
+
+    async def workers(self, pods: Sequence[PodState]) -> Mapping[str, WorkerReport]:
+        """Nothing is known."""
+        return {}
+
+    async def serving(self, pool: InferencePool, pods: Sequence[PodState]) -> Finding | None:
+        """Nothing speaks against it."""
+        return None

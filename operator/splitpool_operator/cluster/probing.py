@@ -1,0 +1,153 @@
+"""Asks workers and routers over HTTP: what they report, and whether a token comes back."""
+
+import asyncio
+import socket
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import aiohttp
+
+from splitpool_operator.declaration.pool import CLASSES, InferencePool, class_spec
+from splitpool_operator.rendering.container import PORT
+from splitpool_operator.reporting import reasons
+from splitpool_operator.reporting.enforcement import Vram, WorkerReport
+from splitpool_operator.reporting.observed import PodState
+from splitpool_operator.reporting.view import Finding
+
+_ASK_SECONDS = aiohttp.ClientTimeout(total=3, sock_connect=1)
+_TOKEN_SECONDS = aiohttp.ClientTimeout(total=30)
+# What a worker reports moves with its traffic and is read again this much later.
+_REPORT_SECONDS = 240.0
+_ERRORS = (aiohttp.ClientError, OSError, TimeoutError, ValueError, KeyError, TypeError)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Reported:
+    at: float
+    report: WorkerReport | None
+
+
+class HttpProbe:
+    """Asks over one HTTP session, and not twice for the same."""
+
+    def __init__(
+        self,
+        http: aiohttp.ClientSession,
+        router: tuple[str, int] | None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._http = http
+        self._router = router
+        self._clock = clock
+        self._reports: dict[str, _Reported] = {}
+        self._proven: dict[str, tuple[int, frozenset[str]]] = {}
+
+    async def workers(self, pods: Sequence[PodState]) -> Mapping[str, WorkerReport]:
+        """What ready workers report, by the uid of their pod."""
+        now = self._clock()
+        old = [
+            pod
+            for pod in pods
+            if pod.uid not in self._reports or now - self._reports[pod.uid].at > _REPORT_SECONDS
+        ]
+        found = await asyncio.gather(*(self._report(pod) for pod in old))
+        for pod, report in zip(old, found, strict=True):
+            self._reports[pod.uid] = _Reported(at=now, report=report)
+        known = {pod.uid: self._reports[pod.uid].report for pod in pods}
+        self._forget(now)
+        return {uid: report for uid, report in known.items() if report is not None}
+
+    async def serving(self, pool: InferencePool, pods: Sequence[PodState]) -> Finding | None:
+        """Why a generation with these workers does not serve; one that did is not asked again."""
+        if self._router is None:
+            return None
+        state = (pool.metadata.generation, frozenset(pod.uid for pod in pods))
+        if self._proven.get(pool.metadata.uid) == state:
+            return None
+        trouble = await self._routed(pool)
+        if trouble is None:
+            self._proven[pool.metadata.uid] = state
+        return trouble
+
+    async def _routed(self, pool: InferencePool) -> Finding | None:
+        """Every router knows the generation, and one of them brings back a token of each class."""
+        try:
+            routers = await self._routers()
+        except OSError as error:
+            text = f"no router was found: {error}"
+            return Finding(reason=reasons.ROUTER_BEHIND, message=text)
+        for url in routers:
+            if not await self._knows(url, pool):
+                text = "a router has not seen this generation and its workers yet"
+                return Finding(reason=reasons.ROUTER_BEHIND, message=text)
+        for name in CLASSES:
+            if class_spec(pool.spec, name).replicas and not await self._token(
+                routers[0], pool.spec.model.name, name
+            ):
+                text = f"{name}: no token came back through the router"
+                return Finding(reason=reasons.PROBE_FAILED, message=text)
+        return None
+
+    async def _routers(self) -> list[str]:
+        """The address of every router pod behind the name."""
+        host, port = self._router or ("", 0)
+        loop = asyncio.get_running_loop()
+        found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        hosts = sorted({str(info[4][0]) for info in found})
+        return [
+            f"http://[{each}]:{port}" if ":" in each else f"http://{each}:{port}" for each in hosts
+        ]
+
+    async def _knows(self, url: str, pool: InferencePool) -> bool:
+        try:
+            async with self._http.get(f"{url}/internal/pools", timeout=_ASK_SECONDS) as answer:
+                shown = await answer.json()
+            mine = next(each for each in shown["pools"] if _is(each, pool))
+            return bool(mine["generation"] >= pool.metadata.generation)
+        except (*_ERRORS, StopIteration):
+            return False
+
+    async def _token(self, url: str, model: str, name: str) -> bool:
+        body = {"model": model, "prompt": "Hello", "max_tokens": 1}
+        headers = {"X-Splitpool-Class": name}
+        try:
+            async with self._http.post(
+                f"{url}/v1/completions", json=body, headers=headers, timeout=_TOKEN_SECONDS
+            ) as answer:
+                return bool(answer.status == 200 and (await answer.json())["choices"])
+        except _ERRORS:
+            return False
+
+    async def _report(self, pod: PodState) -> WorkerReport | None:
+        host = f"[{pod.ip}]" if ":" in pod.ip else pod.ip
+        try:
+            async with self._http.get(
+                f"http://{host}:{PORT}/ready", timeout=_ASK_SECONDS
+            ) as answer:
+                return _read_report(await answer.json())
+        except _ERRORS:
+            return None
+
+    def _forget(self, now: float) -> None:
+        """Pods that nobody has asked about for long are gone."""
+        for uid, known in list(self._reports.items()):
+            if now - known.at > 4 * _REPORT_SECONDS:
+                del self._reports[uid]
+
+
+def _url(host: str, port: int) -> str:
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def _is(shown: Mapping[str, Any], pool: InferencePool) -> bool:
+    return (shown["namespace"], shown["name"]) == pool.key
+
+
+def _read_report(raw: Mapping[str, Any]) -> WorkerReport:
+    vram = {
+        name: Vram(**{key: int(part[key]) for key in ("quota", "weights", "kv", "used")})
+        for name, part in raw["vram"].items()
+    }
+    return WorkerReport(enforcement=str(raw["enforcement"]), vram=vram)

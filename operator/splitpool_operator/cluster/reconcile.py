@@ -1,0 +1,225 @@
+"""One pool: what is there, what should be, the difference applied, the rest pruned, all reported.
+
+Level-based: it reads the store only, so that a pool on which nothing changed costs no request.
+"""
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from splitpool_operator.cluster import kinds
+from splitpool_operator.cluster.diff import Action, action, owned_by
+from splitpool_operator.cluster.events import events
+from splitpool_operator.cluster.handover import gives_up_replicas
+from splitpool_operator.cluster.kube import Gone, Kube, Refused, Unavailable
+from splitpool_operator.cluster.planned import Planned, Rejected, check_name, planned, read
+from splitpool_operator.cluster.probe import Probe
+from splitpool_operator.cluster.store import Key, Store
+from splitpool_operator.declaration.pool import InferencePool
+from splitpool_operator.rendering.installation import Installation
+from splitpool_operator.rendering.manifests import Manifest
+from splitpool_operator.reporting import checks, reasons
+from splitpool_operator.reporting.observed import PodState, RoleState, role_state
+from splitpool_operator.reporting.status import status
+from splitpool_operator.reporting.view import Finding, View
+
+log = logging.getLogger("splitpool_operator")
+
+# How soon a pool is looked at again for which no watch tells of the change.
+_ASK_AGAIN_SECONDS = 5.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reconciler:
+    """Everything that reconciling needs; now: RFC 3339."""
+
+    store: Store
+    kube: Kube
+    probe: Probe
+    installation: Installation
+    now: Callable[[], str]
+
+    async def reconcile(self, key: Key) -> float | None:
+        """Bring one pool closer; the seconds after which to look again, if no event will tell.
+
+        Raises kube.Refused and kube.Unavailable: to be tried again, ever later.
+        """
+        raw = self.store.pool(key)
+        if raw is None or raw["metadata"].get("deletionTimestamp"):
+            return None
+        try:
+            pool = read(raw)
+        except Rejected as rejected:
+            await self._report(raw, _view(raw, None, refusal=rejected.finding))
+            return None
+        return await self._pursue(raw, pool)
+
+    async def _pursue(self, raw: Manifest, pool: InferencePool) -> float | None:
+        try:
+            check_name(raw, pool, self.store.serving(pool.spec.model.name))
+            plan = planned(pool, self.installation, self.store)
+        except Rejected as rejected:
+            running = self._running(pool)
+            await self._report(raw, _view(raw, pool, refusal=rejected.finding, roles=running))
+            return None
+        refusal = await self._apply(plan)
+        states = self._states(pool, plan)
+        if refusal is None:
+            await self._prune(pool, plan, states)
+        view = _view(raw, pool, refusal=refusal, roles=states)
+        view = await self._asked(pool, view)
+        await self._report(raw, view)
+        if refusal is not None and refusal.reason == reasons.APPLY_FAILED:
+            raise Refused(refusal.message)
+        waits = view.probe is not None or (refusal is not None and not refusal.final)
+        return _ASK_AGAIN_SECONDS if waits else None
+
+    async def _apply(self, plan: Planned) -> Finding | None:
+        """Create and repair; the first object that could not be, which stops the rest."""
+        for manifest in plan.manifests:
+            refusal = await self._apply_one(manifest)
+            if refusal is not None:
+                return refusal
+        return None
+
+    async def _apply_one(self, manifest: Manifest) -> Finding | None:
+        kind, metadata = kinds.of(manifest), manifest["metadata"]
+        live = self.store.get(kind, (metadata["namespace"], metadata["name"]))
+        if live is None:
+            # Not selected by our labels, but the name may be taken all the same.
+            live = await self.kube.get(kind, metadata["namespace"], metadata["name"])
+        match action(live, manifest):
+            case Action.KEEP:
+                return None
+            case Action.REFUSE:
+                return _foreign(manifest)
+            case Action.WAIT:
+                text = f"{manifest['kind']} {metadata['name']} of a deleted pool is still there"
+                return Finding(reason=reasons.PREDECESSOR_TERMINATING, message=text)
+            case Action.CREATE | Action.APPLY:
+                return await self._write(manifest, live)
+
+    async def _write(self, manifest: Manifest, live: Manifest | None) -> Finding | None:
+        kind, metadata = kinds.of(manifest), manifest["metadata"]
+        try:
+            if live is not None and gives_up_replicas(live, manifest):
+                await self.kube.hand_over_replicas(live)
+            self.store.put(kind, await self.kube.apply(manifest))
+        except (Refused, Gone) as error:
+            text = f"{manifest['kind']} {metadata['name']}: {error}"
+            log.warning("apply refused", extra={"object": metadata["name"], "why": str(error)})
+            return Finding(reason=reasons.APPLY_FAILED, message=text[:2048])
+        log.info("applied", extra={"kind": kind.name, "object": metadata["name"]})
+        return None
+
+    def _states(self, pool: InferencePool, plan: Planned) -> tuple[RoleState, ...]:
+        pods = self.store.of_pool(kinds.POD, pool.key)
+        return tuple(
+            role_state(
+                manifest,
+                self.store.get(
+                    kinds.DEPLOYMENT,
+                    (manifest["metadata"]["namespace"], manifest["metadata"]["name"]),
+                ),
+                pods,
+                declared=declared,
+            )
+            for manifest, declared in _deployments(plan)
+        )
+
+    def _running(self, pool: InferencePool) -> tuple[RoleState, ...]:
+        """The workers of an earlier declaration, which go on while the present one is refused."""
+        pods = self.store.of_pool(kinds.POD, pool.key)
+        return tuple(
+            role_state(live, live, pods, declared=0)
+            for live in self.store.of_pool(kinds.DEPLOYMENT, pool.key)
+            if owned_by(live, pool.metadata.uid)
+        )
+
+    async def _prune(
+        self, pool: InferencePool, plan: Planned, states: tuple[RoleState, ...]
+    ) -> None:
+        """Delete what is ours and no longer planned."""
+        wanted = {(kinds.of(each), each["metadata"]["name"]) for each in plan.manifests}
+        moving = any(state.outdated or not state.exists for state in states)
+        for kind in kinds.CHILDREN:
+            if moving and kind in kinds.NAMED_BY_CONTENT:
+                continue
+            for live in self.store.of_pool(kind, pool.key):
+                if self._is_surplus(kind, live, wanted, pool.metadata.uid):
+                    await self.kube.delete(kind, live)
+                    log.info(
+                        "pruned", extra={"kind": kind.name, "object": live["metadata"]["name"]}
+                    )
+
+    @staticmethod
+    def _is_surplus(
+        kind: kinds.Kind, live: Manifest, wanted: set[tuple[kinds.Kind, str]], uid: str
+    ) -> bool:
+        metadata = live["metadata"]
+        planned_too = (kind, metadata["name"]) in wanted
+        return not planned_too and owned_by(live, uid) and "deletionTimestamp" not in metadata
+
+    async def _asked(self, pool: InferencePool, view: View) -> View:
+        """The view with what workers report and, where all else is well, what a router says."""
+        pods = _ready_pods(view)
+        view = replace(view, reports=await self.probe.workers(pods))
+        if not checks.settled(view):
+            return view
+        return replace(view, probe=await self.probe.serving(pool, pods))
+
+    async def _report(self, raw: Manifest, view: View) -> None:
+        """Write the status where it says something new, and tell of transitions."""
+        now = self.now()
+        made, before = status(view, now), raw.get("status") or {}
+        if made == before:
+            return
+        try:
+            written = await self.kube.write_status(raw, made)
+        except Gone:
+            return
+        self.store.put(kinds.POOL, written)
+        await self._tell(raw, before.get("conditions") or [], made["conditions"], now)
+
+    async def _tell(self, raw: Manifest, before: list[Any], after: list[Any], now: str) -> None:
+        """Events are for people who watch: one that is lost is not posted later."""
+        for event in events(raw, before, after, now):
+            try:
+                await self.kube.emit(event)
+            except (Refused, Unavailable, Gone) as error:
+                log.warning("event lost", extra={"why": str(error)})
+
+
+def _view(
+    raw: Mapping[str, Any],
+    pool: InferencePool | None,
+    *,
+    refusal: Finding | None = None,
+    roles: tuple[RoleState, ...] = (),
+) -> View:
+    return View(
+        generation=raw["metadata"].get("generation", 0),
+        pool=pool,
+        refusal=refusal,
+        roles=roles,
+        previous=raw.get("status") or {},
+    )
+
+
+def _foreign(manifest: Manifest) -> Finding:
+    name = f"{manifest['kind']} {manifest['metadata']['name']}"
+    text = (
+        f"{name} exists and does not belong to this pool; rename the pool, or delete that object "
+        "if nobody needs it"
+    )
+    return Finding(reason=reasons.FOREIGN_OBJECT, message=text, final=True)
+
+
+def _deployments(plan: Planned) -> list[tuple[Manifest, int]]:
+    made = [each for each in plan.manifests if each["kind"] == kinds.DEPLOYMENT.name]
+    return list(zip(made, plan.declared.values(), strict=True))
+
+
+def _ready_pods(view: View) -> list[PodState]:
+    return [pod for role in view.roles for pod in role.pods if pod.ready and not pod.terminating]

@@ -1,0 +1,175 @@
+"""The operator as a process: connect, wait for the lease, list, watch, work, list again."""
+
+import asyncio
+import datetime
+import logging
+import signal
+import time
+from collections.abc import Coroutine
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+import aiohttp
+from kubernetes.aio import config as client_config
+from kubernetes.aio.client import ApiClient, Configuration
+
+from splitpool_operator.cluster import handlers, health
+from splitpool_operator.cluster.handlers import WatchesEnded
+from splitpool_operator.cluster.intake import Intake
+from splitpool_operator.cluster.kube import Kube, Refused, Unavailable
+from splitpool_operator.cluster.leader import LeaseLost, lead
+from splitpool_operator.cluster.probe import Probe
+from splitpool_operator.cluster.probing import HttpProbe
+from splitpool_operator.cluster.reconcile import Reconciler
+from splitpool_operator.cluster.scope import Scope
+from splitpool_operator.cluster.store import Store
+from splitpool_operator.cluster.syncing import sync
+from splitpool_operator.cluster.working import Work
+from splitpool_operator.rendering.installation import Installation
+
+log = logging.getLogger("splitpool_operator")
+
+_RETRY_SECONDS = 2.0
+_STOP_SECONDS = 5.0
+EXIT_LOST = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """What the command line says."""
+
+    scope: Scope
+    installation: Installation
+    identity: str
+    lease_namespace: str
+    health_port: int
+    sync_seconds: float
+    router: tuple[str, int] | None
+
+
+class Operator:
+    """One replica while it leads."""
+
+    def __init__(self, options: Options, api: ApiClient, probe: Probe) -> None:
+        self._options = options
+        self._api = api
+        self._store = Store()
+        self._kube = Kube(api)
+        reconciler = Reconciler(
+            store=self._store,
+            kube=self._kube,
+            probe=probe,
+            installation=options.installation,
+            now=now,
+        )
+        self._work = Work(reconciler.reconcile)
+        self._synced = time.monotonic()
+
+    def complaint(self) -> str | None:
+        """Why the process should be replaced, or None."""
+        since = time.monotonic() - self._synced
+        return health.complaint(self._work.lateness(), since, self._options.sync_seconds)
+
+    async def act(self, stop: asyncio.Event) -> None:
+        """Everything that only the leader does, until stopped."""
+        self._synced = time.monotonic()
+        await self._sync_until_done()
+        for key in self._store.pools():
+            self._work.add(key)
+        intake = Intake(store=self._store, enqueue=self._work.add)
+        background = [
+            asyncio.create_task(self._work.run()),
+            asyncio.create_task(self._keep_synced()),
+        ]
+        try:
+            await handlers.watch(intake, self._options.scope, self._api.configuration, stop=stop)
+        finally:
+            for task in background:
+                task.cancel()
+            await asyncio.gather(*background, return_exceptions=True)
+
+    async def _sync_until_done(self) -> None:
+        """The first listing; the API server may be away, or the CRD still on its way."""
+        while True:
+            try:
+                await self._sync()
+                return
+            except (Unavailable, Refused) as error:
+                log.warning("cannot list", extra={"why": str(error)})
+                await asyncio.sleep(_RETRY_SECONDS)
+
+    async def _keep_synced(self) -> None:
+        """List everything now and then, and look at every pool."""
+        while True:
+            await asyncio.sleep(self._options.sync_seconds)
+            try:
+                await self._sync()
+            except (Unavailable, Refused) as error:
+                log.warning("cannot list", extra={"why": str(error)})
+                continue
+            for key in self._store.pools():
+                self._work.add(key)
+
+    async def _sync(self) -> None:
+        missed = await sync(self._kube, self._store, self._options.scope)
+        self._synced = time.monotonic()
+        log.info("listed", extra={"pools": len(self._store.pools()), "missed": len(missed)})
+        for key in missed:
+            self._work.add(key)
+
+
+async def run(options: Options) -> int:
+    """Run until a signal or until the lease is lost; the exit status."""
+    stop = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    connection = await connect()
+    async with ApiClient(connection) as api, aiohttp.ClientSession() as http:
+        operator = Operator(options, api, HttpProbe(http, options.router))
+        leading = False
+
+        async def act() -> None:
+            nonlocal leading
+            leading = True
+            await operator.act(stop)
+
+        server = await health.serve(
+            lambda: operator.complaint() if leading else None, options.health_port
+        )
+        try:
+            await _until_stopped(stop, lead(api, options.lease_namespace, options.identity, act))
+        except (LeaseLost, WatchesEnded) as lost:
+            log.error("leaving", extra={"why": str(lost)})
+            return EXIT_LOST
+        finally:
+            await server.cleanup()
+    return 0
+
+
+async def _until_stopped(stop: asyncio.Event, leading: Coroutine[Any, Any, None]) -> None:
+    """A replica that waits for the lease has nothing to finish; one that leads ends by itself."""
+    task = asyncio.create_task(leading)
+    stopped = asyncio.create_task(stop.wait())
+    await asyncio.wait((task, stopped), return_when=asyncio.FIRST_COMPLETED)
+    stopped.cancel()
+    _, running = await asyncio.wait((task,), timeout=_STOP_SECONDS)
+    if running:
+        task.cancel()
+    with suppress(asyncio.CancelledError):
+        await task
+
+
+async def connect() -> Configuration:
+    """The API server of KUBECONFIG, or of the cluster that this process runs in."""
+    connection = Configuration()
+    try:
+        client_config.load_incluster_config(client_configuration=connection)
+    except client_config.ConfigException:
+        await client_config.load_kube_config(client_configuration=connection)
+    return connection
+
+
+def now() -> str:
+    """RFC 3339 to the second."""
+    return datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

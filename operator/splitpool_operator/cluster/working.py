@@ -1,0 +1,80 @@
+"""Takes keys off the queue and reconciles them: several pools together, each once at a time."""
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable
+
+from splitpool_operator.cluster.kube import Refused, Unavailable
+from splitpool_operator.cluster.workqueue import Key, WorkQueue
+
+log = logging.getLogger("splitpool_operator")
+
+# Events come in bursts, a write among the others: one look at the end sees them all.
+_GATHER_SECONDS = 0.1
+# Spread over the time of a few requests, so that a restart with many pools is no burst.
+_CONCURRENCY = 8
+
+Reconcile = Callable[[Key], Awaitable[float | None]]
+
+
+class Work:
+    """The queue with its workers."""
+
+    def __init__(self, reconcile: Reconcile, clock: Callable[[], float] = time.monotonic) -> None:
+        self._reconcile = reconcile
+        self._clock = clock
+        self._queue = WorkQueue()
+        self._changed = asyncio.Event()
+        self._free = asyncio.Semaphore(_CONCURRENCY)
+
+    def add(self, key: Key, delay: float = _GATHER_SECONDS) -> None:
+        """Have a pool looked at."""
+        self._queue.add(key, self._clock() + delay)
+        self._changed.set()
+
+    def lateness(self) -> float:
+        """For how many seconds the most overdue pool waits."""
+        return self._queue.lateness(self._clock())
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            while True:
+                await self._free.acquire()
+                tasks.create_task(self._one(await self._next()))
+
+    async def _next(self) -> Key:
+        while True:
+            self._changed.clear()
+            now = self._clock()
+            key = self._queue.take(now)
+            if key is not None:
+                return key
+            due = self._queue.next_at()
+            try:
+                async with asyncio.timeout(None if due is None else max(0.0, due - now)):
+                    await self._changed.wait()
+            except TimeoutError:
+                continue
+
+    async def _one(self, key: Key) -> None:
+        try:
+            again = await self._reconcile(key)
+        except (Unavailable, Refused) as error:
+            self._later(key, str(error))
+        except Exception:
+            # A pool that breaks the operator must not stop it for the others.
+            log.exception("reconcile broke", extra={"pool": "/".join(key)})
+            self._later(key, "see the traceback")
+        else:
+            self._queue.done(key)
+            if again is not None:
+                self.add(key, again)
+        finally:
+            self._changed.set()
+            self._free.release()
+
+    def _later(self, key: Key, why: str) -> None:
+        pause = self._queue.failed(key, self._clock())
+        log.warning("reconcile failed", extra={"pool": "/".join(key), "why": why, "pause": pause})

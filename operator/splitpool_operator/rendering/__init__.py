@@ -1,0 +1,1 @@
+"""Which Kubernetes objects does a pool become? Pure: plans in, plain dicts out."""

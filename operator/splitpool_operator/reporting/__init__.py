@@ -1,0 +1,1 @@
+"""What does a pool's status say about what was observed? Pure."""

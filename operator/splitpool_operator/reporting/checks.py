@@ -1,0 +1,126 @@
+"""Is a pool ready? A list of named checks; the first that finds something says why not."""
+
+from collections.abc import Callable, Iterator
+
+from splitpool_operator.declaration.pool import Spec
+from splitpool_operator.planning.quota import depends_on_order
+from splitpool_operator.reporting import reasons
+from splitpool_operator.reporting.enforcement import weaker
+from splitpool_operator.reporting.observed import PodState, RoleState
+from splitpool_operator.reporting.view import Finding, View
+
+Check = Callable[[View], Finding | None]
+
+
+def first_finding(view: View) -> Finding | None:
+    """Why the pool is not ready, or None."""
+    return next((found for check in CHECKS if (found := check(view)) is not None), None)
+
+
+def refused(view: View) -> Finding | None:
+    """Nothing or not everything could be applied."""
+    return view.refusal
+
+
+def worker_refuses(view: View) -> Finding | None:
+    """A worker of the present declaration says that it can never serve it."""
+    for role, pod in _current_pods(view):
+        if pod.trouble is not None and pod.trouble.final:
+            text = f"{role.name}: {pod.trouble.message}"
+            return Finding(reason=pod.trouble.reason, message=text, final=True)
+    return None
+
+
+def fence_too_weak(view: View) -> Finding | None:
+    """The workers see no fence as strong as the pool demands."""
+    for role in view.roles:
+        fence = view.fence_of(role)
+        if fence is not None and weaker(fence, view.minimum):
+            text = (
+                f"{role.name}: workers see {fence} enforcement at best and spec.sharing."
+                f"minimumEnforcement is {view.minimum}; lower it or use a mode or a driver that "
+                "enforces more"
+            )
+            return Finding(reason=reasons.ENFORCEMENT_TOO_WEAK, message=text, final=True)
+    return None
+
+
+def created(view: View) -> Finding | None:
+    """Every Deployment is there and its controller has seen its present form."""
+    missing = [role.name for role in view.roles if not role.exists]
+    if not missing:
+        return None
+    text = f"waiting for the Deployment of {', '.join(missing)}"
+    return Finding(reason=reasons.CREATING, message=text)
+
+
+def in_trouble(view: View) -> Finding | None:
+    """A worker cannot be placed, pulled or kept running."""
+    for role, pod in _current_pods(view):
+        if pod.trouble is None:
+            continue
+        # Without the pod's name: it changes with every attempt, the trouble does not.
+        text = f"{role.name}: {pod.trouble.message}"
+        if pod.trouble.reason == reasons.UNSCHEDULABLE and view.pool is not None:
+            return _no_room(view.pool.spec, text)
+        return Finding(reason=pod.trouble.reason, message=text)
+    return None
+
+
+def _no_room(spec: Spec, text: str) -> Finding:
+    if spec.accelerator.type == "cpu":
+        return Finding(reason=reasons.UNSCHEDULABLE, message=text)
+    if depends_on_order(spec):
+        text += (
+            "; the quotas fit the GPUs, but not in every order in which workers come: two of one "
+            "class may have taken the room of another. Delete a pod of the other class, or choose "
+            "quotas that fit in any order (see splitpool plan)"
+        )
+    return Finding(reason=reasons.WAITING_FOR_GPU, message=text)
+
+
+def rolled_out(view: View) -> Finding | None:
+    """Every worker runs the present declaration."""
+    for role in view.roles:
+        if role.outdated or role.updated < role.desired:
+            text = f"{role.name}: {min(role.updated, role.desired)} of {role.desired} workers"
+            return Finding(
+                reason=reasons.ROLLING_OUT, message=f"{text} run the present declaration"
+            )
+    return None
+
+
+def started(view: View) -> Finding | None:
+    """Every worker is ready."""
+    for role in view.roles:
+        if role.current < role.desired:
+            text = f"{role.name}: {role.current} of {role.desired} workers are ready"
+            return Finding(reason=reasons.STARTING, message=text)
+    return None
+
+
+def answers(view: View) -> Finding | None:
+    """A router knows this generation and a probe token came back."""
+    return view.probe
+
+
+CHECKS: tuple[Check, ...] = (
+    refused,
+    worker_refuses,
+    fence_too_weak,
+    created,
+    in_trouble,
+    rolled_out,
+    started,
+    answers,
+)
+
+
+def settled(view: View) -> bool:
+    """Whether all but the question to the router is answered with yes."""
+    return all(check(view) is None for check in CHECKS if check is not answers)
+
+
+def _current_pods(view: View) -> Iterator[tuple[RoleState, PodState]]:
+    for role in view.roles:
+        yield from ((role, pod) for pod in role.pods if pod.current and not pod.terminating)

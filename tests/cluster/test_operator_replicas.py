@@ -1,0 +1,107 @@
+"""Operators come and go: one acts at a time, and whatever was interrupted is finished."""
+
+from cluster.api import Api, eventually
+from cluster.audit import AuditLog
+from cluster.control_plane import ControlPlane
+from cluster.fake_nodes import FakeNodes
+from cluster.operators import operating, operator, permit
+from cluster.watched_pool import WatchedPool
+
+ONE, OTHER = "operator-one", "operator-other"
+
+
+def acts(audit: AuditLog, since: int, user: str) -> bool:
+    """Whether it wrote anything but leases."""
+    return any(each.resource != "leases" for each in audit.writes(since, user=user))
+
+
+def leads(admin: Api, namespace: str) -> str | None:
+    leases = admin.listed("coordination.k8s.io/v1", "Lease", namespace)
+    return next((each["spec"].get("holderIdentity") for each in leases), None)
+
+
+def test_of_two_replicas_one_acts_and_the_other_takes_over(
+    control_plane: ControlPlane, admin: Api, audit: AuditLog, nodes: FakeNodes, namespace: str
+) -> None:
+    nodes.add("plain")
+    pool, start = WatchedPool(admin, namespace), audit.mark()
+    with operating(control_plane, namespace, ONE) as first:
+        eventually(lambda: leads(admin, namespace) == ONE, "the first leads")
+        with operating(control_plane, namespace, OTHER):
+            pool.declare()
+            pool.wait_ready()
+            assert acts(audit, start, ONE)
+            assert not acts(audit, start, OTHER)
+
+            first.kill()
+            eventually(lambda: leads(admin, namespace) == OTHER, "the other leads", seconds=60)
+            killed = audit.mark()
+            pool.patch({"spec": {"pools": {"batch": {"maxBatch": 65}}}})
+            pool.wait_ready()
+            assert acts(audit, killed, OTHER)
+            assert not acts(audit, killed, ONE)
+
+
+def test_a_replica_that_is_stopped_hands_over_at_once(
+    control_plane: ControlPlane, admin: Api, namespace: str
+) -> None:
+    with operating(control_plane, namespace, ONE) as first:
+        eventually(lambda: leads(admin, namespace) == ONE, "the first leads")
+        with operating(control_plane, namespace, OTHER):
+            first.stop()
+            assert leads(admin, namespace) != ONE
+            eventually(lambda: leads(admin, namespace) == OTHER, "the other leads", seconds=10)
+
+
+def test_one_that_loses_the_lease_ends(
+    control_plane: ControlPlane, admin: Api, namespace: str
+) -> None:
+    with operating(control_plane, namespace, ONE) as first:
+        eventually(lambda: leads(admin, namespace) == ONE, "the first leads")
+        (lease,) = admin.listed("coordination.k8s.io/v1", "Lease", namespace)
+        lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", **lease}
+        admin.patch(lease, {"spec": {"holderIdentity": "a stranger"}})
+        eventually(lambda: not first.running, "it has ended", seconds=60)
+
+
+def test_killed_at_any_point_it_converges_after_a_restart(
+    control_plane: ControlPlane, admin: Api, audit: AuditLog, nodes: FakeNodes, namespace: str
+) -> None:
+    nodes.add("plain")
+    pool = WatchedPool(admin, namespace)
+    permit(admin, namespace, ONE)
+    program = operator(control_plane, namespace, ONE)
+    pool.declare()
+    for writes in (1, 4, 8):
+        mark = audit.mark()
+        program.start()
+        eventually(
+            lambda mark=mark, writes=writes: len(audit.writes(mark, user=ONE)) >= writes,  # type: ignore[misc]
+            "it has begun",
+        )
+        program.kill()
+    program.start()
+    try:
+        pool.wait_ready()
+        assert len(pool.children()) == 10
+    finally:
+        program.stop()
+
+
+def test_it_outlives_a_restart_of_the_api_server(
+    control_plane: ControlPlane, admin: Api, nodes: FakeNodes, namespace: str
+) -> None:
+    nodes.add("plain")
+    pool = WatchedPool(admin, namespace)
+    with operating(control_plane, namespace, ONE) as program:
+        pool.declare()
+        pool.wait_ready()
+
+        control_plane.api_server.kill()
+        control_plane.start_api_server()
+        admin.delete(pool.child("Service", "assistant-batch"))
+        pool.patch({"spec": {"pools": {"batch": {"maxBatch": 65}}}})
+
+        pool.wait_ready()
+        eventually(lambda: ("Service", "assistant-batch") in pool.children(), "it is repaired")
+        assert program.running

@@ -1,0 +1,144 @@
+"""The operator asks workers and routers as they answer, and takes silence for no answer."""
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import aiohttp
+import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
+
+from splitpool_operator.cluster import health, probing
+from splitpool_operator.cluster.probing import HttpProbe
+from splitpool_operator.reporting.enforcement import Vram, WorkerReport
+from splitpool_operator.reporting.observed import PodState
+from unit.pool_files import CPU, pool
+
+VRAM = {"quota": 9, "context": 0, "weights": 2, "workspace": 1, "kv": 6, "used": 3}
+POOL = pool(CPU, {"metadata": {"name": "assistant", "generation": 3, "uid": "u"}})
+
+
+@dataclass
+class Answers:
+    """What the cluster says, and what it was asked."""
+
+    generation: int = 3
+    status: int = 200
+    asked: list[str] = field(default_factory=list)
+
+    async def ready(self, request: web.Request) -> web.Response:
+        self.asked.append("ready")
+        body = {"enforcement": "Cgroup", "vram": {"batch": VRAM}, "ready": True}
+        return web.json_response(body)
+
+    async def pools(self, request: web.Request) -> web.Response:
+        self.asked.append("pools")
+        shown = {"namespace": "default", "name": "assistant", "generation": self.generation}
+        return web.json_response({"generation": 1, "pools": [shown]})
+
+    async def complete(self, request: web.Request) -> web.Response:
+        self.asked.append(request.headers["X-Splitpool-Class"])
+        assert (await request.json())["max_tokens"] == 1
+        return web.json_response({"choices": [{"text": "a"}]}, status=self.status)
+
+
+@pytest.fixture
+async def http() -> AsyncIterator[aiohttp.ClientSession]:
+    async with aiohttp.ClientSession() as session:
+        yield session
+
+
+@pytest.fixture
+def answers() -> Answers:
+    return Answers()
+
+
+@pytest.fixture
+async def server(
+    answers: Answers, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[tuple[str, int]]:
+    app = web.Application()
+    app.router.add_get("/ready", answers.ready)
+    app.router.add_get("/internal/pools", answers.pools)
+    app.router.add_post("/v1/completions", answers.complete)
+    async with TestServer(app) as served:
+        assert served.port is not None
+        monkeypatch.setattr(probing, "PORT", served.port)
+        yield "127.0.0.1", served.port
+
+
+def worker(uid: str, ip: str = "127.0.0.1") -> PodState:
+    return PodState(
+        name=uid, uid=uid, ip=ip, ready=True, terminating=False, current=True, trouble=None
+    )
+
+
+async def test_a_worker_reports_its_fence_and_its_quota(
+    http: aiohttp.ClientSession, server: tuple[str, int], answers: Answers
+) -> None:
+    now = 0.0
+    probe = HttpProbe(http, None, clock=lambda: now)
+    report = WorkerReport(
+        enforcement="Cgroup", vram={"batch": Vram(quota=9, weights=2, kv=6, used=3)}
+    )
+    assert await probe.workers([worker("a")]) == {"a": report}
+    assert await probe.workers([worker("a")]) == {"a": report}
+    assert answers.asked == ["ready"]
+    now = 241.0
+    await probe.workers([worker("a")])
+    assert answers.asked == ["ready", "ready"]
+
+
+async def test_a_silent_worker_is_missing(
+    http: aiohttp.ClientSession, monkeypatch: pytest.MonkeyPatch, unused_tcp_port: int
+) -> None:
+    monkeypatch.setattr(probing, "PORT", unused_tcp_port)
+    assert await HttpProbe(http, None).workers([worker("a")]) == {}
+
+
+async def test_a_pool_serves_when_every_router_knows_it_and_each_class_answers(
+    http: aiohttp.ClientSession, server: tuple[str, int], answers: Answers
+) -> None:
+    probe = HttpProbe(http, server)
+    assert await probe.serving(POOL, [worker("a")]) is None
+    assert answers.asked == ["pools", "interactive", "batch"]
+    assert await probe.serving(POOL, [worker("a")]) is None
+    assert len(answers.asked) == 3
+    await probe.serving(POOL, [worker("b")])
+    assert len(answers.asked) == 6
+
+
+async def test_a_router_that_is_behind_and_a_token_that_fails_are_told(
+    http: aiohttp.ClientSession, server: tuple[str, int], answers: Answers
+) -> None:
+    probe = HttpProbe(http, server)
+    answers.generation = 2
+    behind = await probe.serving(POOL, [worker("a")])
+    assert behind is not None
+    assert behind.reason == "RouterBehind"
+    answers.generation, answers.status = 3, 503
+    failed = await probe.serving(POOL, [worker("a")])
+    assert failed is not None
+    assert failed.reason == "ProbeFailed"
+    answers.status = 200
+    assert await probe.serving(POOL, [worker("a")]) is None
+
+
+async def test_without_a_router_workers_are_enough(http: aiohttp.ClientSession) -> None:
+    assert await HttpProbe(http, None).serving(POOL, [worker("a")]) is None
+
+
+async def test_liveness_says_what_is_wrong(
+    http: aiohttp.ClientSession, unused_tcp_port: int
+) -> None:
+    troubles: list[Any] = [None, "a pool has been due for 400 s"]
+    runner = await health.serve(lambda: troubles.pop(0), unused_tcp_port)
+    try:
+        url = f"http://127.0.0.1:{unused_tcp_port}/healthz"
+        async with http.get(url) as answer:
+            assert (answer.status, await answer.text()) == (200, "ok\n")
+        async with http.get(url) as answer:
+            assert (answer.status, await answer.text()) == (503, "a pool has been due for 400 s\n")
+    finally:
+        await runner.cleanup()
