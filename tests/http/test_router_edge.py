@@ -161,6 +161,7 @@ async def test_an_http_1_0_client_gets_a_stream_without_chunks(tmp_path: Path) -
         (b'{"model": "tiny", "messages": "\xff"}', "UTF-8"),
         (b"[1]", "object"),
         (b"[" * 200_000, "nested"),
+        (b'{"model": "tiny", "seed": %s}' % (b"9" * 5000), "digits"),
         (b'{"model": 1}', "model"),
     ],
 )
@@ -172,6 +173,17 @@ async def test_a_broken_body_is_400_and_says_why(tmp_path: Path, body: bytes, wo
         assert word in answer["error"]["message"]
         assert worker.completions() == []
         assert await router.total("requests_total", code="400", reason="invalid_request") == 1
+
+
+@pytest.mark.parametrize("coding", ["gzip", "deflate"])
+async def test_a_body_that_is_not_coded_as_it_says_is_400(tmp_path: Path, coding: str) -> None:
+    worker = FakeWorker()
+    async with rig(tmp_path, worker) as router:
+        headers = ("Content-Length: 11", f"Content-Encoding: {coding}")
+        answer = await raw(router, request(b"plain bytes", *headers))
+        assert answer.startswith(b"HTTP/1.1 400")
+        assert coding.encode() in answer
+        assert worker.completions() == []
 
 
 async def test_a_body_over_the_limit_is_413_before_it_is_sent(tmp_path: Path) -> None:

@@ -52,6 +52,14 @@ async def test_a_body_that_is_no_json_object_is_refused(rig: Rig, data: bytes) -
         assert (await response.json())["error"]["code"] == "invalid_json"
 
 
+async def test_a_body_that_is_not_coded_as_it_says_is_refused(rig: Rig) -> None:
+    headers = {"Content-Encoding": "gzip"}
+    url = f"{rig.url}/v1/completions"
+    async with rig.http.post(url, data=b"plain bytes", headers=headers) as response:
+        assert response.status == 400
+        assert (await response.json())["error"]["code"] == "invalid_body"
+
+
 async def test_a_body_over_the_limit_is_too_large(rig: Rig) -> None:
     data = io.BytesIO(b" " * (33 * 1024 * 1024))
     async with rig.http.post(f"{rig.url}/v1/completions", data=data) as response:

@@ -82,8 +82,10 @@ def _object(body: bytes) -> dict[str, Any]:
         raise BadRequest(f"the body is not UTF-8 (byte {error.start})") from None
     except RecursionError:
         raise BadRequest("the body is nested too deeply") from None
-    except ValueError as error:
+    except json.JSONDecodeError as error:
         raise BadRequest(f"the body is not JSON: {error}") from None
+    except ValueError:  # Python reads no longer ones: the time is quadratic
+        raise BadRequest("the body has an integer of thousands of digits: shorten it") from None
     if not isinstance(fields, dict):
         raise BadRequest("the body must be a JSON object")
     return fields

@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 
 from aiohttp import web
 
-from splitpool_router.errors import BodyTooLarge, QueueFull, RequestTimeout
+from splitpool_router.errors import BadRequest, BodyTooLarge, QueueFull, RequestTimeout
 
 
 class Intake:
@@ -45,6 +45,8 @@ class Intake:
                     parts.append(chunk)
         except TimeoutError:
             raise RequestTimeout(f"the body did not arrive within {self._seconds:g} s") from None
+        except web.RequestPayloadError:
+            raise _unreadable(request) from None
         return b"".join(parts)
 
     def _refuse_when_full(self) -> None:
@@ -57,6 +59,17 @@ class Intake:
 
     def _too_large(self, what: str) -> BodyTooLarge:
         return BodyTooLarge(f"{what} exceeds the limit of {self._body_limit} bytes")
+
+
+def _unreadable(request: web.Request) -> BadRequest:
+    """The bytes are not what the headers say, and where the next request begins is unknown."""
+    encoding = request.headers.get("Content-Encoding")
+    said = "chunked" if encoding is None else f"Content-Encoding {encoding[:40]!r}"
+    return BadRequest(
+        f"the body cannot be read as {said}, as its headers call it: send it plain, with a"
+        " Content-Length",
+        headers={"Connection": "close"},
+    )
 
 
 class _Counted:

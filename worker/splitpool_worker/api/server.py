@@ -49,6 +49,11 @@ async def errors(request: web.Request, handler: Handler) -> web.StreamResponse:
         if error.status < 400:
             raise
         return _refusal(request, _from_http(error), dict(error.headers))
+    except web.RequestPayloadError:
+        text = (
+            "The body's bytes are not what its headers say: send it plain, with a Content-Length."
+        )
+        return _refusal(request, ApiError(400, "invalid_body", text), {"Connection": "close"})
     except ConnectionResetError:
         raise
     except Exception:
