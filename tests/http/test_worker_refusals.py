@@ -78,6 +78,21 @@ async def test_thirty_megabytes_that_never_fit_are_refused_with_both_numbers(rig
     assert str(LIMIT) in error["message"]
 
 
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"prompt": "x" * 300_000},
+        {"messages": [{"role": "user", "content": "x" * 3_000}] * 100},
+    ],
+)
+async def test_what_no_prompt_could_hold_is_not_tokenised(rig: Rig, asked: dict[str, Any]) -> None:
+    status, answer = await rig.post(asked, path="/tokenize")
+
+    assert status == 400
+    assert answer["error"]["param"] in asked
+    assert str(LIMIT) in answer["error"]["message"]
+
+
 @pytest.mark.parametrize("tokens", [LIMIT, LIMIT + 1, 10 * LIMIT])
 async def test_a_prompt_that_leaves_no_room_is_refused_with_both_numbers(
     rig: Rig, tokens: int

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 from splitpool_worker.api.errors import ApiError, invalid
 from splitpool_worker.api.protocol import Call
@@ -9,6 +10,8 @@ from splitpool_worker.text.tokenizer import NoChatTemplate, TemplateRefused, Tex
 
 # A text of this size takes the tokenizer about two milliseconds: the loop can spare that.
 INLINE_CHARACTERS = 8192
+# A tokenizer takes about eighty times the bytes of its text: one long text at a time.
+_LONG = ThreadPoolExecutor(max_workers=1, thread_name_prefix="tokenizer")
 
 Messages = Sequence[Mapping[str, str]]
 
@@ -52,7 +55,21 @@ async def _prompt(
 
 
 async def _sized(characters: int, encode: Callable[[], list[int]]) -> list[int]:
-    return encode() if characters <= INLINE_CHARACTERS else await asyncio.to_thread(encode)
+    if characters <= INLINE_CHARACTERS:
+        return encode()
+    return await asyncio.get_running_loop().run_in_executor(_LONG, encode)
+
+
+def refuse_endless(text: TextModel, characters: int, limit: int, *, where: str) -> None:
+    """A text that no prompt could hold is not worth the memory of counting it. Raises ApiError."""
+    tokens = text.at_least(characters)
+    if tokens >= limit:
+        raise invalid(
+            where,
+            f"{where} has at least {tokens} tokens: this model holds {limit}, and no more are "
+            "counted at once; send it in parts",
+            "context_length_exceeded",
+        )
 
 
 def _refuse_hopeless(text: TextModel, characters: int, call: Call, limit: int) -> None:
