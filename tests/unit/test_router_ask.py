@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from splitpool_router.errors import BadRequest
 from splitpool_router.fleet.estimate import Estimator
-from splitpool_router.forwarding.ask import Ask, parse
+from splitpool_router.forwarding.ask import MAX_VALUES, Ask, parse
 
 
 def ask(**fields: object) -> Ask:
@@ -22,6 +22,17 @@ def ask(**fields: object) -> Ask:
 def test_a_body_that_is_no_json_object_is_refused(body: bytes) -> None:
     with pytest.raises(BadRequest):
         parse(body)
+
+
+@pytest.mark.parametrize("value", [b"1", b"[]", b"{}", b"[[]]", b'""'])
+def test_a_body_of_endlessly_many_values_is_refused_before_they_are_read(value: bytes) -> None:
+    values = b",".join([value] * (MAX_VALUES + 1))
+    with pytest.raises(BadRequest, match=str(MAX_VALUES)):
+        parse(b'{"model": "m", "x": [%s]}' % values)
+
+
+def test_a_prompt_of_a_million_token_ids_is_read() -> None:
+    assert ask(prompt=[1] * 2**20).prompt_tokens == 2**20
 
 
 @pytest.mark.parametrize("model", ["", None, 3, ["m"]])

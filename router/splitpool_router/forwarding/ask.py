@@ -15,6 +15,9 @@ from splitpool_router.fleet.estimate import Estimator
 # Role markers of a chat template, in bytes of text.
 _MESSAGE_BYTES = 16
 _PREFIX_BYTES = 4096
+# Reading values takes the loop's time and a hundred times their bytes. Prompts of token ids need as
+# many as the longest contexts have tokens.
+MAX_VALUES = 2**20 + 2**16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,6 +79,7 @@ def model_of(body: bytes) -> str:
 
 
 def _object(body: bytes) -> dict[str, Any]:
+    _refuse_endless(body)
     try:
         fields = json.loads(body.decode("utf-8"))
     except UnicodeDecodeError as error:
@@ -89,6 +93,18 @@ def _object(body: bytes) -> dict[str, Any]:
     if not isinstance(fields, dict):
         raise BadRequest("the body must be a JSON object")
     return fields
+
+
+def _refuse_endless(body: bytes) -> None:
+    """Every value stands behind a comma or an opening bracket: counting these is quick."""
+    if len(body) <= MAX_VALUES:
+        return
+    marks = sum(body.count(mark) for mark in (b",", b"[", b"{"))
+    if marks > MAX_VALUES:
+        raise BadRequest(
+            f"the body has {marks} commas and opening brackets, which may be as many values:"
+            f" at most {MAX_VALUES} are read; send less at once"
+        )
 
 
 def _positive(value: object) -> int | None:
@@ -129,7 +145,7 @@ def _strings(value: object) -> Iterator[str]:
         if isinstance(item, str):
             yield item
         elif isinstance(item, list):
-            stack.extend(reversed(item))
+            stack.extend(part for part in reversed(item) if not isinstance(part, int))
         elif isinstance(item, dict):
             stack.extend(reversed(list(item.values())))
 
