@@ -19,14 +19,15 @@ SMALL_BUFFERS = 4 << 20
 
 def weights_bytes(config: ModelConfig, itemsize: int, max_len: int) -> int:
     """All weights, each once (a tied embedding is the head), and the rotary tables."""
-    matrices = sum(_held(shape) for shape in expected(config).values())
-    return (matrices + max_len * config.head_dim) * itemsize
+    norms = sum(shape[0] for shape in expected(config).values() if len(shape) == 1)
+    return (norms + max_len * config.head_dim) * itemsize + matrix_bytes(config, itemsize)
 
 
-def _held(shape: Shape) -> int:
-    if len(shape) == 1:
-        return shape[0]
-    return -(-shape[0] // PANEL_ROWS) * PANEL_ROWS * shape[1]
+def matrix_bytes(config: ModelConfig, itemsize: int) -> int:
+    """The weights that are multiplied with, as the C++ operations hold them."""
+    matrices = (shape for shape in expected(config).values() if len(shape) == 2)
+    held = (-(-rows // PANEL_ROWS) * PANEL_ROWS * columns for rows, columns in matrices)
+    return sum(held) * itemsize
 
 
 def parameters(shapes: Mapping[str, Shape], config: ModelConfig) -> int:

@@ -2,8 +2,11 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from math import prod
 
 import torch
+
+from splitpool_worker.engine.arena import Arena
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,9 +38,18 @@ class KVCache:
         dtype: torch.dtype,
         device: torch.device,
     ) -> None:
+        # Zeros and not garbage: a kernel that reads a whole block must meet numbers in it.
+        elements = 2 * num_layers * num_blocks * block_size * num_kv_heads * head_dim
+        arena = Arena(elements * dtype.itemsize) if device.type == "cpu" else None
+
         def allocate(shape: Shape) -> torch.Tensor:
-            # Zeros and not garbage: a kernel that reads a whole block must meet numbers in it.
-            return torch.zeros((num_blocks, *shape), dtype=dtype, device=device)
+            whole = (num_blocks, *shape)
+            taken = arena.take(prod(whole), dtype) if arena else None
+            return (
+                torch.zeros(whole, dtype=dtype, device=device)
+                if taken is None
+                else taken.view(whole)
+            )
 
         self.num_blocks = num_blocks
         self.layers = [

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import torch
 
+from splitpool_worker.checkpoint import footprint
 from splitpool_worker.checkpoint.weights import Checkpoint
 from splitpool_worker.engine.indices import Indices
 from splitpool_worker.engine.kv_cache import KVCache
@@ -84,6 +85,7 @@ def load_llama(
         parts = [read(name) for name in names]
         return ops.pack(parts[0] if len(parts) == 1 else torch.cat(parts))
 
+    ops.reserve(footprint.matrix_bytes(config, dtype.itemsize))
     embedding = pack(EMBEDDING)
     return Llama(
         ops=ops,

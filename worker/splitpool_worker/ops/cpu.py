@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from splitpool_worker.engine.arena import Arena
 from splitpool_worker.engine.indices import Indices
 from splitpool_worker.engine.kv_cache import LayerCache, Shape
 from splitpool_worker.models.config import ModelConfig
@@ -53,7 +54,11 @@ class CpuOps:
         loaded = _loaded(library(target))
         loaded.set_threads(threads)
         self.level = LEVELS[loaded.level()]
+        self._arena: Arena | None = None
         self._of = {dtype: _Kernels(loaded, name) for dtype, name in DTYPES.items()}
+
+    def reserve(self, nbytes: int) -> None:
+        self._arena = Arena(nbytes)
 
     def pack(self, weight: torch.Tensor) -> Weight:
         return self._packed([weight])
@@ -65,9 +70,12 @@ class CpuOps:
         """The panels of the parts in turns: one of the first, one of the second, and so on."""
         rows, columns = parts[0].shape
         panels = -(-rows // LANES)
-        data = torch.empty(len(parts) * panels * LANES * columns, dtype=parts[0].dtype)
+        count, dtype = len(parts) * panels * LANES * columns, parts[0].dtype
+        data = self._arena.take(count, dtype) if self._arena else None
+        if data is None:
+            data = torch.empty(count, dtype=dtype)
         for offset, part in enumerate(parts):
-            self._of[data.dtype].pack(
+            self._of[dtype].pack(
                 data.data_ptr(), part.contiguous().data_ptr(), rows, columns, len(parts), offset
             )
         return Weight(data=data, rows=rows, columns=columns)

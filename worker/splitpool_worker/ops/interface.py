@@ -33,6 +33,9 @@ class Ops(Protocol):
 
     name: str
 
+    def reserve(self, nbytes: int) -> None:
+        """What the matrices to be packed will take together."""
+
     def pack(self, weight: torch.Tensor) -> Weight:
         """The weight [rows, columns] as `linear` and `embed` want it; `weight` may be freed."""
 

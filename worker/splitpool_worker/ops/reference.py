@@ -16,6 +16,9 @@ QUERY_ROWS = 64
 class ReferenceOps:
     name = "reference"
 
+    def reserve(self, nbytes: int) -> None:
+        """Torch allocates each weight by itself."""
+
     def pack(self, weight: torch.Tensor) -> Weight:
         rows, columns = weight.shape
         return Weight(data=weight, rows=rows, columns=columns)

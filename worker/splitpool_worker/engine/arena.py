@@ -1,0 +1,31 @@
+"""Memory for all weights, or for the whole cache, in one piece that huge pages can back.
+
+A decode step reads every weight and much of the cache once. With pages of 4 KiB much of that time
+goes into finding them: reading from memory is some 15 % faster from pages of 2 MiB, and a matrix
+alone is too small to have any.
+"""
+
+import mmap
+from contextlib import suppress
+
+import torch
+
+
+class Arena:
+    """Zeros, handed out front to back and never taken back; committed when first written."""
+
+    def __init__(self, nbytes: int) -> None:
+        flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
+        self._memory = mmap.mmap(-1, max(nbytes, mmap.PAGESIZE), flags=flags)
+        if hasattr(mmap, "MADV_HUGEPAGE"):
+            with suppress(OSError):  # a kernel built without them
+                self._memory.madvise(mmap.MADV_HUGEPAGE)
+        self._taken = 0
+
+    def take(self, count: int, dtype: torch.dtype) -> torch.Tensor | None:
+        """`count` elements that keep the arena alive, or None where it has no room for them."""
+        offset, nbytes = self._taken, count * dtype.itemsize
+        if offset + nbytes > len(self._memory):
+            return None
+        self._taken += nbytes
+        return torch.frombuffer(self._memory, dtype=dtype, count=count, offset=offset)
