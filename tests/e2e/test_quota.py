@@ -1,6 +1,7 @@
 """A quota is bytes that are seen from outside: resident memory of a worker that is driven full."""
 
 import asyncio
+import io
 import json
 import random
 import re
@@ -83,6 +84,26 @@ def test_a_quota_too_small_for_one_sequence_refuses_to_start_with_the_numbers() 
     assert len(re.findall(r"\d+(?:\.\d+)? ?[KMG]i", error["message"])) >= 2 or (
         str(quota) in error["message"]
     )
+
+
+async def test_a_flood_of_megabytes_that_are_refused_leaves_nothing_behind(
+    http: aiohttp.ClientSession,
+) -> None:
+    body = json.dumps({"model": "smollm2", "prompt": "the sea " * 2_000_000}).encode()
+
+    async with serving(quota_for(inspect(), 1)) as (process, url):
+
+        async def refused(route: str) -> None:
+            async with http.post(f"{url}{route}", data=io.BytesIO(body)) as response:
+                assert response.status == 400
+
+        before = private_bytes(process.pid)
+        for _ in range(3):
+            await asyncio.gather(*(refused("/v1/completions") for _ in range(8)))
+            await refused("/tokenize")
+        after = private_bytes(process.pid)
+
+    assert (after - before) // len(body) < 8
 
 
 def inspect() -> dict[str, int]:

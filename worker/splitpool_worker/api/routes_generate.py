@@ -1,6 +1,5 @@
 """Routes that generate: /v1/chat/completions and /v1/completions, streamed or whole."""
 
-import asyncio
 from collections.abc import Callable
 
 from aiohttp import web
@@ -12,9 +11,6 @@ from splitpool_worker.api.job import Job
 from splitpool_worker.api.prompts import fitting_prompts
 from splitpool_worker.api.protocol import Call, parse_chat, parse_completion
 from splitpool_worker.api.service import SERVICE, Service
-
-# Parsing a larger body takes milliseconds, so it leaves the event loop to others.
-INLINE_BODY_BYTES = 64 * 1024
 
 
 async def chat(request: web.Request) -> web.StreamResponse:
@@ -31,13 +27,10 @@ async def _generate(request: web.Request, parse: Callable[[bytes], Call]) -> web
     service = request.app[SERVICE]
     arrival = service.clock()
     service.admit()
-    body = await request.read()
     timings = Timings()
-    before = service.clock()
-    call = await _parsed(parse, body)
+    call, timings.parse = await service.bodies.read(request, parse, service.clock)
     cls = headers.latency_class(request, call, service.config)
     _check(call, service)
-    timings.parse = service.clock() - before
     before = service.clock()
     prompts = await fitting_prompts(service.text, call, service.max_model_len)
     timings.tokenise = service.clock() - before
@@ -52,12 +45,6 @@ async def _generate(request: web.Request, parse: Callable[[bytes], Call]) -> web
         arrival=arrival,
     )
     return await (job.stream() if call.stream else job.whole())
-
-
-async def _parsed(parse: Callable[[bytes], Call], body: bytes) -> Call:
-    if len(body) <= INLINE_BODY_BYTES:
-        return parse(body)
-    return await asyncio.to_thread(parse, body)
 
 
 def _check(call: Call, service: Service) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 from aiohttp import web
 
+from splitpool_worker.api.bodies import Bodies
 from splitpool_worker.api.delivery import Delivery
 from splitpool_worker.api.errors import ApiError, engine_failed, reader_too_slow, shutting_down
 from splitpool_worker.api.generation import Generation
@@ -49,6 +50,7 @@ class Service:
     clock: Callable[[], float] = time.monotonic
     ready: bool = True
     draining: bool = False
+    bodies: Bodies = field(default_factory=Bodies)
     live: set[Generation] = field(default_factory=set)
     swept: asyncio.Condition = field(default_factory=asyncio.Condition)  # told after each sweep
 

@@ -1,4 +1,4 @@
-"""How a model is loaded without leaving holes in the heap, which would count against the quota.
+"""How the heap stays small beside the quota: while a model is loaded, and after large requests.
 
 glibc raises the size from which a block gets a mapping of its own whenever a larger one is freed.
 Then weights, cache and the temporaries of reading them share the heap, and the holes that those
@@ -11,9 +11,11 @@ import ctypes
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # <malloc.h>
+M_TRIM_THRESHOLD, M_MMAP_THRESHOLD, M_ARENA_MAX = -1, -3, -8  # <malloc.h>
 LOADING_BYTES = 128 << 10
 SERVING_BYTES = 32 << 20  # the most that glibc accepts
+# Each keeps holes of its own, so that one for every thread would be too many.
+ARENAS = 2
 
 
 @contextmanager
@@ -23,6 +25,7 @@ def tidy() -> Iterator[None]:
     if not hasattr(libc, "mallopt") or not hasattr(libc, "malloc_trim"):
         yield
         return
+    libc.mallopt(M_ARENA_MAX, ARENAS)
     libc.mallopt(M_MMAP_THRESHOLD, LOADING_BYTES)
     try:
         yield
@@ -30,3 +33,10 @@ def tidy() -> Iterator[None]:
         libc.malloc_trim(0)
         libc.mallopt(M_MMAP_THRESHOLD, SERVING_BYTES)
         libc.mallopt(M_TRIM_THRESHOLD, 2 * SERVING_BYTES)
+
+
+def give_back() -> None:
+    """Return what is free in the heap to the system."""
+    libc = ctypes.CDLL(None)
+    if hasattr(libc, "malloc_trim"):
+        libc.malloc_trim(0)
