@@ -129,7 +129,13 @@ async def test_who_has_the_last_event_gets_204(rig: Rig) -> None:
 
 
 @pytest.mark.parametrize(
-    "query", [{"starting_after": LAST + 1}, {"received_tokens": TOKENS + 1}, {"starting_after": -1}]
+    "query",
+    [
+        {"starting_after": LAST + 1},
+        {"received_tokens": TOKENS + 1},
+        {"starting_after": -1},
+        {"starting_after": "\u0661"},
+    ],
 )
 async def test_a_position_the_stream_never_had_is_refused(rig: Rig, query: Any) -> None:
     key, _ = await cut(rig, LAST + 1)

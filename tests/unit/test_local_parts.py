@@ -87,6 +87,11 @@ def test_a_free_port_can_be_used_and_a_taken_one_is_named_with_another() -> None
             ports.check("127.0.0.1", port)
 
 
+def test_an_address_of_another_machine_is_refused_with_the_right_remedy() -> None:
+    with pytest.raises(ports.PortTaken, match=r"192\.0\.2\.1 .*--host"):
+        ports.check("192.0.2.1", 8080)
+
+
 def read(path: Path) -> dict[str, Any]:
     return dict(json.loads(path.read_text()))
 

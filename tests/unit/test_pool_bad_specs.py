@@ -91,7 +91,18 @@ BAD: list[tuple[dict[str, Any], dict[str, Any], str, tuple[str, ...]]] = [
     ),
     (CPU, {"spec.pools": []}, "spec.pools", ("not a mapping",)),
     # rules between fields
-    (CPU, {f"{B}.vram": "5Gi"}, f"{B}.vram", ("5Gi", "4Gi", "lower vram to 4Gi")),
+    (
+        CPU,
+        {f"{B}.vram": "5Gi"},
+        f"{B}.vram",
+        ("5Gi", "4Gi", "lower vram to 4Gi", "raise accelerator.memory"),
+    ),
+    (
+        CPU,
+        {f"{B}.vram": "3584Mi"},
+        "spec.pools",
+        ("4608Mi", "4Gi = accelerator.memory - headroom", "raise accelerator.memory"),
+    ),
     (GPU, {f"{I}.vram": "77Gi"}, f"{I}.vram", ("77Gi", "headroom 4Gi", "80Gi", "76Gi")),
     (GPU, {f"{B}.replicas": 3}, "spec.pools", ("2 x 32Gi + 3 x 40Gi", "184Gi", "152Gi", "count")),
     (

@@ -100,6 +100,12 @@ def test_broken_yaml_is_told_with_its_line(text: str, line: int) -> None:
     assert f"line {problem.line}" in problem.text
 
 
+@pytest.mark.parametrize("text", ["[" * 5000, "a: " + "{a: " * 3000 + "1" + "}" * 3000])
+def test_endless_nesting_is_told_as_such(text: str) -> None:
+    (problem,) = refused(text)
+    assert "more than 32 levels" in problem.text
+
+
 @pytest.mark.parametrize("content", [b"", b"# nothing\n", b"---\n---\n"])
 def test_an_empty_file_is_refused(content: bytes) -> None:
     with pytest.raises(PoolFileError, match="declares nothing"):

@@ -102,7 +102,7 @@ def _single_quota(name: str, path: str) -> Cel:
 _BOTH = f"{_bytes(f'{_I}.vram')} + {_bytes(f'{_B}.vram')}"
 _LOW_I, _LOW_B = _low("interactive", 1), _low("batch", 0)
 _HIGH_I, _HIGH_B = _high("interactive"), _high("batch")
-_FITS_HINT = "lower replicas or quotas, or raise accelerator.count"
+_FITS_HINT = "lower replicas or quotas, or raise accelerator.count (cpu: memory)"
 
 
 # A default of {} is validated before the defaults inside it apply, hence the tests of presence.

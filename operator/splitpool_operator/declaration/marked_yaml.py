@@ -58,7 +58,8 @@ def load(file: str, content: bytes) -> list[Document]:
         text = f"is not YAML: remove the character {error.character!r} at {error.position}"
         raise PoolFileError(file, [Problem(path=(), text=text, code="BrokenYAML")]) from None
     except (YAMLError, ValueError, RecursionError) as error:
-        text = f"is not YAML: {error}; check its quotes and indentation"
+        said = f"more than {_DEEPEST} levels" if isinstance(error, RecursionError) else error
+        text = f"is not YAML: {said}; check its quotes and indentation"
         raise PoolFileError(file, [Problem(path=(), text=text, code="BrokenYAML")]) from None
 
 

@@ -50,20 +50,22 @@ def _quota_fits_gpu(spec: Spec) -> Iterator[Problem]:
             yield _at(
                 f"interactive {show(spec.pools.interactive.vram)} + batch "
                 f"{show(spec.pools.batch.vram)} + {tail}; one worker holds both in Shared: "
-                f"{_lower('their sum', most)}",
+                f"{_lower(spec, 'their sum', most)}",
                 *where,
             )
         return
     for name in CLASSES:
         vram = class_spec(spec, name).vram
         if vram > most:
-            yield _at(f"{show(vram)} + {tail}; {_lower('vram', most)}", "pools", name, "vram")
+            yield _at(f"{show(vram)} + {tail}; {_lower(spec, 'vram', most)}", "pools", name, "vram")
 
 
-def _lower(what: str, most: int) -> str:
+def _lower(spec: Spec, what: str, most: int) -> str:
     if most <= 0:
         return "headroom leaves nothing: lower accelerator.headroom"
-    return f"lower {what} to {show(most)} at most, or name a GPU with more memory"
+    cpu = spec.accelerator.type == "cpu"
+    more = "raise accelerator.memory" if cpu else "name a GPU with more memory"
+    return f"lower {what} to {show(most)} at most, or {more}"
 
 
 def _budget_problem(
@@ -74,14 +76,18 @@ def _budget_problem(
     if cost <= limit.total or any(_quota_fits_gpu(spec)):
         return  # a single quota that is too large has been told already
     batch = "" if spec.topology == "Shared" else f" + {counts[1]} x {limit.show(limit.batch)}"
+    cpu = spec.accelerator.type == "cpu"
     of = {
-        "bytes": f"accelerator.count {spec.accelerator.count} x (memory - headroom)",
+        "bytes": "accelerator.memory - headroom"
+        if cpu
+        else f"accelerator.count {spec.accelerator.count} x (memory - headroom)",
         "GPUs": "accelerator.count; Exclusive gives each worker a whole GPU",
         "MIG slices": f"accelerator.count {spec.accelerator.count} x 7 slices",
     }[limit.unit]
     yield _at(
         f"{said}: {counts[0]} x {limit.show(limit.interactive)}{batch} = {limit.show(cost)} > "
-        f"{limit.show(limit.total)} = {of}; lower replicas or quotas, or raise accelerator.count",
+        f"{limit.show(limit.total)} = {of}; lower replicas or quotas, or raise accelerator."
+        f"{'memory' if cpu else 'count'}",
         *path,
     )
 

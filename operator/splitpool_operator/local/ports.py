@@ -1,5 +1,6 @@
 """Which port is free, and is a given one taken?"""
 
+import errno
 import socket
 
 
@@ -15,7 +16,7 @@ def free(host: str = "127.0.0.1") -> int:
 
 
 def check(host: str, port: int) -> None:
-    """Raises PortTaken, or OSError where the address is none of this machine."""
+    """Raises PortTaken, also where the address is none of this machine."""
     with socket.socket(_family(host)) as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -25,9 +26,12 @@ def check(host: str, port: int) -> None:
                 f"port {port} on {host} is reserved for the system; pass --port with 1024 or more"
             ) from None
         except OSError as error:
+            if error.errno == errno.EADDRINUSE:
+                remedy = f"stop what listens there, or pass --port {free()}"
+            else:
+                remedy = "pass --host with an address of this machine, such as 127.0.0.1"
             raise PortTaken(
-                f"port {port} on {host} cannot be used ({error.strerror}); stop what listens "
-                f"there, or pass --port {free()}"
+                f"port {port} on {host} cannot be used ({error.strerror}); {remedy}"
             ) from None
 
 

@@ -85,6 +85,6 @@ def _position(request: web.Request, stream: Stream) -> Position:
 def _integer(name: str, text: str | None) -> int | None:
     if text is None or text == "":
         return None
-    if not re.fullmatch(r"\d{1,18}", text):
+    if not re.fullmatch(r"[0-9]{1,18}", text):
         raise invalid(name, f"{name} is {text[:40]!r}: it must be a whole number from 0 on")
     return int(text)
