@@ -18,6 +18,8 @@ log = logging.getLogger("splitpool_router")
 
 # The workers' 75 s as well: clients behind proxies with 60 s never meet a closed connection.
 _KEEPALIVE = 75.0
+# Connections of a flood that wait to be accepted; one that is dropped comes back after a second.
+_BACKLOG = 1024
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -46,7 +48,7 @@ async def serve(config: Config) -> int:
         )
         await runner.setup()
         try:
-            await web.TCPSite(runner, config.host, config.port).start()
+            await web.TCPSite(runner, config.host, config.port, backlog=_BACKLOG).start()
         except OSError as error:
             print(f"splitpool-router: {_why_not(config, error)}", file=sys.stderr)
             await runner.cleanup()

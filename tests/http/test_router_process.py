@@ -9,6 +9,7 @@ import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import aiohttp
 
@@ -163,3 +164,20 @@ async def test_neither_bodies_nor_credentials_are_logged(tmp_path: Path) -> None
         logged = await router.process.stderr.read()
         assert b"POST /v1/chat/completions" in logged
         assert b"secret" not in logged
+
+
+async def test_a_flood_of_connections_waits_for_a_busy_router_and_is_not_dropped(
+    tmp_path: Path,
+) -> None:
+    async with serving(tmp_path, FakeWorker()) as router:
+        where = urlsplit(router.url)
+        router.process.send_signal(signal.SIGSTOP)
+        try:
+            async with asyncio.timeout(20):
+                opened = await asyncio.gather(
+                    *(asyncio.open_connection(where.hostname, where.port) for _ in range(300))
+                )
+        finally:
+            router.process.send_signal(signal.SIGCONT)
+        for _, writer in opened:
+            writer.close()
