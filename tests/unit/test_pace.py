@@ -64,7 +64,7 @@ def test_whatever_the_costs_steps_filled_to_their_room_take_about_the_longest_al
         taken.append(cost(step, *costs))
         pace.observe(step, taken[-1] * rng.uniform(0.95, 1.05))
 
-    assert sum(taken[-50:]) / 50 == pytest.approx(0.1, rel=0.1)
+    assert sum(taken[-50:]) / 50 == pytest.approx(0.1, rel=0.25)
 
 
 def test_decodes_leave_less_room_for_prefill() -> None:
