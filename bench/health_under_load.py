@@ -6,7 +6,6 @@ The load is open-loop interactive traffic beside batch requests that are always 
 import argparse
 import asyncio
 import http.client
-import tempfile
 import time
 from concurrent.futures import ProcessPoolExecutor
 from itertools import islice
@@ -15,11 +14,12 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from splitpool_bench.arrivals import poisson
-from splitpool_bench.chain import Chain, running
+from splitpool_bench.chain import Chain
 from splitpool_bench.client import Client, session
 from splitpool_bench.load import always_in_flight, open_loop
 from splitpool_bench.prompts import learn
 from splitpool_bench.report import Check, finish, machine, table
+from splitpool_bench.script import arguments, one_chain
 from splitpool_bench.stats import quantile
 from splitpool_bench.workload import Workload
 
@@ -72,28 +72,18 @@ async def measure(chain: Chain, options: argparse.Namespace) -> dict[str, list[f
 
 
 def parse() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument(
-        "--file", type=Path, default=EXAMPLES / "smollm2-shared.yaml", help="a pool file"
-    )
+    parser = arguments(__doc__, EXAMPLES / "smollm2-shared.yaml")
     parser.add_argument("--seconds", type=float, default=40.0, help="how long to ask")
     parser.add_argument("--rate", type=float, default=3.0, help="interactive requests a second")
     parser.add_argument("--jobs", type=int, default=64, help="batch jobs always in flight")
     parser.add_argument("--settle", type=float, default=5.0, help="seconds of load before")
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--json", type=Path, help="write figures here as well")
     return parser.parse_args()
 
 
 def main() -> int:
     options = parse()
     about = machine()
-    with (
-        tempfile.TemporaryDirectory(prefix="splitpool-bench-") as folder,
-        running(options.file, Path(folder)) as chain,
-    ):
+    with one_chain(options.file) as chain:
         taken = asyncio.run(measure(chain, options))
     rows = [
         (name, len(v), *(f"{quantile(v, q) * 1000:.1f}" for q in (0.5, 0.99, 1.0)))

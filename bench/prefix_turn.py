@@ -7,14 +7,14 @@ Turns and short prompts alternate, each with words of its own, so that both see 
 import argparse
 import asyncio
 import random
-import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from splitpool_bench.chain import Chain, running
+from splitpool_bench.chain import Chain
 from splitpool_bench.client import Client, Job, Outcome, session
 from splitpool_bench.prompts import Vocabulary, learn
 from splitpool_bench.report import Check, finish, machine, table
+from splitpool_bench.script import arguments, one_chain
 from splitpool_bench.stats import quantile
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
@@ -72,27 +72,17 @@ def ttft(outcome: Outcome) -> float:
 
 
 def parse() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument(
-        "--file", type=Path, default=EXAMPLES / "smollm2-shared.yaml", help="a pool file"
-    )
+    parser = arguments(__doc__, EXAMPLES / "smollm2-shared.yaml")
     parser.add_argument("--turns", type=int, default=20, help="conversations")
     parser.add_argument("--shared", type=int, default=1500, help="tokens both turns share")
     parser.add_argument("--added", type=int, default=50, help="tokens that the second turn adds")
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--json", type=Path, help="write figures here as well")
     return parser.parse_args()
 
 
 def main() -> int:
     options = parse()
     about = machine()
-    with (
-        tempfile.TemporaryDirectory(prefix="splitpool-bench-") as folder,
-        running(options.file, Path(folder)) as chain,
-    ):
+    with one_chain(options.file) as chain:
         turns = asyncio.run(measure(chain, options))
     kinds = {
         f"first turn, {options.shared} tokens": turns.first,

@@ -21,6 +21,7 @@ from splitpool_bench.load import always_in_flight, at_once, open_loop
 from splitpool_bench.progress import Progress
 from splitpool_bench.prompts import Vocabulary, learn
 from splitpool_bench.report import Check, finish, machine, table
+from splitpool_bench.script import arguments
 from splitpool_bench.stats import bootstrap_interval, p99, quantile
 from splitpool_bench.workload import Workload
 
@@ -184,18 +185,13 @@ def details(phases: Sequence[Phase]) -> dict[str, Any]:
 
 
 def parse() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--file", type=Path, default=EXAMPLE, help="a pool file, topology Shared")
+    parser = arguments(__doc__, EXAMPLE)
     parser.add_argument("--requests", type=int, default=200, help="interactive requests a phase")
     parser.add_argument("--rate", type=float, default=1.0, help="interactive requests a second")
     parser.add_argument("--jobs", type=int, default=32, help="batch jobs always in flight")
     parser.add_argument("--concurrent", type=int, default=64, help="batch requests at once")
     parser.add_argument("--alone", type=int, default=5, help="batch requests one after the other")
     parser.add_argument("--settle", type=float, default=5.0, help="seconds of batch load before")
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--json", type=Path, help="write figures here as well")
     return parser.parse_args()
 
 

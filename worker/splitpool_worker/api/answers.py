@@ -1,6 +1,7 @@
 """OpenAI response objects and stream chunks, as JSON bytes."""
 
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -84,7 +85,7 @@ class Delta:
         return replace(self, pieces=tuple(kept), tokens=tokens, characters=characters)
 
 
-class Format:
+class Format(ABC):
     """How one request's answer looks: what all its chunks or its one object share."""
 
     chunk_object = ""
@@ -139,11 +140,11 @@ class Format:
             return chunk + b"}"
         return b'%s,"usage":%s}' % (chunk, dump(None if usage is None else usage.body()))
 
-    def _part(self, delta: Delta) -> dict[str, Any]:
-        raise NotImplementedError
+    @abstractmethod
+    def _part(self, delta: Delta) -> dict[str, Any]: ...
 
-    def _choice(self, index: int, answer: Answer) -> dict[str, Any]:
-        raise NotImplementedError
+    @abstractmethod
+    def _choice(self, index: int, answer: Answer) -> dict[str, Any]: ...
 
     def _token(self, token_id: int) -> str:
         return self._token_bytes(token_id).decode("utf-8", "replace")
