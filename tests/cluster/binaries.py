@@ -17,8 +17,9 @@ from typing import IO
 from cluster.go_build import Build, built
 
 MODULE = Path(__file__).parent / "go"
-KUBERNETES = ("kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl")
-PROGRAMS = ("etcd", *KUBERNETES)
+CONTROL_PLANE = ("kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl")
+NODE = ("kubelet", "kube-proxy")
+PROGRAMS = ("etcd", *CONTROL_PLANE)
 _VERSION = "k8s.io/component-base/version"
 
 
@@ -54,7 +55,7 @@ def _builds() -> tuple[Build, ...]:
     }
     return (
         Build(package="go.etcd.io/etcd/server/v3", names=("etcd",), stamps={}),
-        Build(package="./kubernetes", names=KUBERNETES, stamps=stamps),
+        Build(package="./kubernetes", names=(*CONTROL_PLANE, *NODE), stamps=stamps),
     )
 
 

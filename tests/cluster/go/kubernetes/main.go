@@ -1,8 +1,9 @@
-// Package main is Kubernetes' control plane and kubectl in one program: the name that it is called
-// by, or else its first argument, says which one runs.
+// Package main is Kubernetes' control plane, node and kubectl in one program: the name that it is
+// called by, or else its first argument, says which one runs.
 package main
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -16,14 +17,18 @@ import (
 	"k8s.io/kubectl/pkg/cmd/util"
 	apiserver "k8s.io/kubernetes/cmd/kube-apiserver/app"
 	controllermanager "k8s.io/kubernetes/cmd/kube-controller-manager/app"
+	proxy "k8s.io/kubernetes/cmd/kube-proxy/app"
 	scheduler "k8s.io/kubernetes/cmd/kube-scheduler/app"
+	kubelet "k8s.io/kubernetes/cmd/kubelet/app"
 )
 
 var programs = map[string]func() int{
 	"kube-apiserver":          run(apiserver.NewAPIServerCommand),
 	"kube-controller-manager": run(controllermanager.NewControllerManagerCommand),
 	"kube-scheduler":          run(func() *cobra.Command { return scheduler.NewSchedulerCommand() }),
+	"kube-proxy":              run(proxy.NewProxyCommand),
 	"kubectl":                 kubectl,
+	"kubelet":                 run(func() *cobra.Command { return kubelet.NewKubeletCommand(context.Background()) }),
 }
 
 func main() {
@@ -33,7 +38,7 @@ func main() {
 		program, known = programs[os.Args[0]]
 	}
 	if !known {
-		fmt.Fprintln(os.Stderr, "call it as kube-apiserver, kube-controller-manager, kube-scheduler or kubectl")
+		fmt.Fprintln(os.Stderr, "call it as kube-apiserver, kube-controller-manager, kube-scheduler, kube-proxy, kubelet or kubectl")
 		os.Exit(2)
 	}
 	os.Exit(program())
