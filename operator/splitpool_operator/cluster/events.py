@@ -8,7 +8,7 @@ from splitpool_operator.rendering import names
 from splitpool_operator.reporting import reasons
 
 # Reasons why a pool is not ready that belong to every start and every rollout.
-_EXPECTED = frozenset(
+EXPECTED = frozenset(
     {
         reasons.CREATING,
         reasons.ROLLING_OUT,
@@ -53,7 +53,7 @@ def _event(pool: Mapping[str, Any], condition: Mapping[str, Any], now: str) -> d
             "namespace": metadata["namespace"],
             "uid": metadata["uid"],
         },
-        "type": "Normal" if condition["reason"] in _EXPECTED else "Warning",
+        "type": "Normal" if condition["reason"] in EXPECTED else "Warning",
         "reason": condition["reason"],
         "message": condition["message"][:1000],
         "source": {"component": "splitpool-operator"},

@@ -53,15 +53,16 @@ class Kube:
             return None
 
     async def pages(
-        self, kind: Kind, namespace: str | None, selector: str
+        self, kind: Kind, namespace: str | None, selector: str = "", fields: str = ""
     ) -> AsyncIterator[Object]:
-        """The pages of a listing. Raises Gone where the kind is not served."""
+        """The pages of a listing, chosen by labels and fields. Raises Gone where nobody serves it."""
         token: str | None = None
         while True:
             page = await self._call(
                 "get",
                 kind.path(namespace),
                 label_selector=selector or None,
+                field_selector=fields or None,
                 limit=_PAGE,
                 _continue=token,
             )
