@@ -55,7 +55,7 @@ class Kube:
     async def pages(
         self, kind: Kind, namespace: str | None, selector: str = "", fields: str = ""
     ) -> AsyncIterator[Object]:
-        """The pages of a listing, chosen by labels and fields. Raises Gone where nobody serves it."""
+        """The pages of a listing. Raises Gone where the kind is not served."""
         token: str | None = None
         while True:
             page = await self._call(
