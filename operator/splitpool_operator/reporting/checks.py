@@ -2,11 +2,10 @@
 
 from collections.abc import Callable, Iterator
 
-from splitpool_operator.declaration.pool import Spec
-from splitpool_operator.planning.quota import depends_on_order
 from splitpool_operator.reporting import reasons
 from splitpool_operator.reporting.enforcement import weaker
 from splitpool_operator.reporting.observed import PodState, RoleState
+from splitpool_operator.reporting.placement import no_room
 from splitpool_operator.reporting.view import Finding, View
 
 Check = Callable[[View], Finding | None]
@@ -54,29 +53,26 @@ def created(view: View) -> Finding | None:
     return Finding(reason=reasons.CREATING, message=text)
 
 
+def pods_made(view: View) -> Finding | None:
+    """The API server lets the controllers make pods."""
+    for role in view.roles:
+        if role.trouble is not None and role.updated < role.desired:
+            text = f"{role.name}: {role.trouble.message}"
+            return Finding(reason=role.trouble.reason, message=text)
+    return None
+
+
 def in_trouble(view: View) -> Finding | None:
     """A worker cannot be placed, pulled or kept running."""
     for role, pod in _current_pods(view):
         if pod.trouble is None:
             continue
+        if pod.trouble.reason == reasons.UNSCHEDULABLE and view.pool is not None:
+            return no_room(view.pool.spec, role.name, pod.trouble.message)
         # Without the pod's name: it changes with every attempt, the trouble does not.
         text = f"{role.name}: {pod.trouble.message}"
-        if pod.trouble.reason == reasons.UNSCHEDULABLE and view.pool is not None:
-            return _no_room(view.pool.spec, text)
         return Finding(reason=pod.trouble.reason, message=text)
     return None
-
-
-def _no_room(spec: Spec, text: str) -> Finding:
-    if spec.accelerator.type == "cpu":
-        return Finding(reason=reasons.UNSCHEDULABLE, message=text)
-    if depends_on_order(spec):
-        text += (
-            "; the quotas fit the GPUs, but not in every order in which workers come: two of one "
-            "class may have taken the room of another. Delete a pod of the other class, or choose "
-            "quotas that fit in any order (see splitpool plan)"
-        )
-    return Finding(reason=reasons.WAITING_FOR_GPU, message=text)
 
 
 def rolled_out(view: View) -> Finding | None:
@@ -95,6 +91,9 @@ def started(view: View) -> Finding | None:
     for role in view.roles:
         if role.current < role.desired:
             text = f"{role.name}: {role.current} of {role.desired} workers are ready"
+            held = sum(pod.current and pod.held and not pod.terminating for pod in role.pods)
+            if held:
+                text += f"; {held} wait for volumes, devices or network (see kubectl describe pod)"
             return Finding(reason=reasons.STARTING, message=text)
     return None
 
@@ -109,6 +108,7 @@ CHECKS: tuple[Check, ...] = (
     worker_refuses,
     fence_too_weak,
     created,
+    pods_made,
     in_trouble,
     rolled_out,
     started,

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from splitpool_operator.rendering import names
-from splitpool_operator.reporting.trouble import Trouble, of_pod
+from splitpool_operator.reporting.trouble import Trouble, of_deployment, of_pod
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,6 +19,8 @@ class PodState:
     terminating: bool
     # Runs what the pool declares now.
     current: bool
+    # Has a node, but not yet what has to be there before its containers: volumes, devices, network.
+    held: bool = False
     trouble: Trouble | None
 
 
@@ -30,6 +32,8 @@ class RoleState:
     desired: int
     exists: bool
     pods: tuple[PodState, ...]
+    # Why there are fewer pods than there should be.
+    trouble: Trouble | None = None
 
     @property
     def ready(self) -> int:
@@ -68,6 +72,7 @@ def role_state(
         desired=declared if live is None else live["spec"].get("replicas", 1),
         exists=live is not None and _seen_by_controller(live),
         pods=tuple(pod_state(pod, wanted) for pod in mine if not _finished(pod)),
+        trouble=of_deployment((live or {}).get("status") or {}),
     )
 
 
@@ -83,6 +88,7 @@ def pod_state(pod: Mapping[str, Any], revision: str) -> PodState:
         ready=ready,
         terminating="deletionTimestamp" in metadata,
         current=(metadata.get("annotations") or {}).get(names.REVISION) == revision,
+        held=conditions.get("PodReadyToStartContainers", {}).get("status") == "False",
         trouble=None if ready else of_pod(status),
     )
 
