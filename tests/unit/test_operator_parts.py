@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from splitpool_operator.cluster import health, planned
+from splitpool_operator.cluster.diff import owner
 from splitpool_operator.cluster.events import events
 from splitpool_operator.cluster.kinds import CHILDREN, DEPLOYMENT, POOL, of
 from splitpool_operator.cluster.planned import Rejected
@@ -117,7 +118,15 @@ def test_addresses_of_the_api_are_those_of_kubernetes() -> None:
     assert POOL.path(None) == "/apis/splitpool.dev/v1alpha1/inferencepools"
 
 
-def test_late_work_and_missed_listings_are_unhealthy() -> None:
+def test_a_standstill_and_missed_listings_are_unhealthy() -> None:
     assert health.complaint(10, 100, 300) is None
-    assert "due for 301 s" in str(health.complaint(301, 0, 300))
+    assert "none was done for 301 s" in str(health.complaint(301, 0, 300))
     assert "listing" in str(health.complaint(0, 901, 300))
+
+
+def test_an_owner_is_named_by_its_controller_or_by_who_wrote_first() -> None:
+    controlled = {"controller": True, "kind": "ReplicaSet", "name": "web-1", "uid": "u"}
+    assert owner({"metadata": {"ownerReferences": [controlled]}}) == "ReplicaSet web-1"
+    wrote = [{"manager": "kubectl", "time": "2026-02"}, {"manager": "helm", "time": "2026-01"}]
+    assert "first written by helm" in owner({"metadata": {"managedFields": wrote}})
+    assert "an unknown client" in owner({"metadata": {}})

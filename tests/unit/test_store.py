@@ -83,7 +83,7 @@ def test_only_what_is_read_is_kept() -> None:
 def test_pools_of_one_model_are_looked_at_when_one_of_them_comes_goes_or_changes() -> None:
     told: list[Key] = []
     store = Store()
-    intake = Intake(store=store, enqueue=told.append)
+    intake = Intake(store=store, enqueue=told.append, relisted=lambda: None)
     intake.take(POOL, "ADDED", a_pool("one", 1))
     intake.take(POOL, "ADDED", a_pool("two", 2))
     assert {("ns", "one"), ("ns", "two")} == {*told}
@@ -100,7 +100,38 @@ def test_pools_of_one_model_are_looked_at_when_one_of_them_comes_goes_or_changes
 
 def test_an_event_that_tells_nothing_new_makes_no_work() -> None:
     told: list[Key] = []
-    intake = Intake(store=Store(), enqueue=told.append)
-    intake.take(CONFIG_MAP, None, seen("c", 1))
+    intake = Intake(store=Store(), enqueue=told.append, relisted=lambda: None)
+    intake.take(CONFIG_MAP, "ADDED", seen("c", 1))
     intake.take(CONFIG_MAP, "MODIFIED", seen("c", 1))
     assert told == [KEY]
+
+
+def test_a_watch_that_begins_anew_is_told_of_even_where_it_shows_nothing_new() -> None:
+    told: list[str] = []
+    store = Store()
+    intake = Intake(store=store, enqueue=lambda _: None, relisted=lambda: told.append("relisted"))
+    intake.take(CONFIG_MAP, "ADDED", seen("c", 1))
+    assert told == []
+    intake.take(CONFIG_MAP, None, seen("c", 1))
+    assert told == ["relisted"]
+
+
+def test_an_answer_that_comes_after_the_end_of_its_object_brings_nothing_back() -> None:
+    store = Store()
+    store.put(CONFIG_MAP, seen("c", 3))
+    store.drop(CONFIG_MAP, seen("c", 4))
+    assert not store.put(CONFIG_MAP, seen("c", 3))
+    assert names(store) == []
+    assert store.put(CONFIG_MAP, seen("c", 9, uid="successor"))
+
+
+def test_a_store_whose_objects_went_is_as_small_as_one_that_had_none() -> None:
+    store = Store()
+    for number in range(3000):
+        made = seen(f"c{number}", number + 1, pool=f"p{number}")
+        store.put(CONFIG_MAP, made)
+        store.put(POOL, a_pool(f"p{number}", number + 1, model=f"m{number}"))
+        store.drop(CONFIG_MAP, made)
+        store.drop(POOL, a_pool(f"p{number}", number + 1))
+    assert store.pools() == []
+    assert sum(store.sizes().values()) <= 1000

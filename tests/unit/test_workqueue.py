@@ -105,3 +105,13 @@ def test_no_addition_is_ever_lost(steps: list[tuple[str, int]]) -> None:
         left.add(taken)
     assert left == wanted
     assert len(queue) == 0
+
+
+def test_who_is_asked_to_wait_waits_at_least_so_long() -> None:
+    queue = WorkQueue(Backoff(first=1.0, most=5.0))
+    queue.add(A, 0.0)
+    queue.take(0.0)
+    assert queue.failed(A, 0.0, at_least=3.0) == 3.0
+    assert queue.take(2.9) is None
+    assert queue.take(3.0) == A
+    assert queue.failed(A, 3.0, at_least=1.0) == 2.0

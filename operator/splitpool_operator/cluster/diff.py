@@ -51,6 +51,16 @@ def owned_by(live: dict[str, Any], uid: str) -> bool:
     return controller is not None and controller.get("uid") == uid
 
 
+def owner(live: dict[str, Any]) -> str:
+    """Whose an object is, in words: its controller's, or that of whoever wrote it first."""
+    controller = _controller(live["metadata"])
+    if controller is not None:
+        return f"{controller['kind']} {controller['name']}"
+    writers = live["metadata"].get("managedFields") or []
+    first = min(writers, key=lambda each: each.get("time", ""), default={})
+    return f"nobody (first written by {first.get('manager', 'an unknown client')})"
+
+
 def holds(live: Any, declared: Any, field: str = "") -> bool:
     """Whether everything declared is in the live value."""
     if isinstance(declared, dict):

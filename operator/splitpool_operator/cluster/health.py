@@ -1,16 +1,16 @@
-"""Is the operator alive? Not when its oldest work or its last listing is too long ago."""
+"""Is the operator alive? Not when its work stands still or its last listing is too long ago."""
 
 from collections.abc import Callable
 
 from aiohttp import web
 
-_OLDEST_WORK_SECONDS = 300.0
+_STANDSTILL_SECONDS = 300.0
 
 
-def complaint(lateness: float, since_sync: float, sync_seconds: float) -> str | None:
+def complaint(standstill: float, since_sync: float, sync_seconds: float) -> str | None:
     """Why the process should be replaced, or None. All in seconds."""
-    if lateness > _OLDEST_WORK_SECONDS:
-        return f"a pool has been due for {lateness:.0f} s"
+    if standstill > _STANDSTILL_SECONDS:
+        return f"pools are due, and none was done for {standstill:.0f} s"
     if since_sync > 3 * sync_seconds:
         return f"the last complete listing was {since_sync:.0f} s ago"
     return None

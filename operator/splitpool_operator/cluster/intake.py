@@ -14,10 +14,14 @@ class Intake:
 
     store: Store
     enqueue: Callable[[Key], None]
+    # A watch began anew with a listing, which tells of no deletion.
+    relisted: Callable[[], None]
 
     def take(self, kind: Kind, event: str | None, seen: dict[str, Any]) -> None:
         """One object as a watch shows it; event is None for what a listing found."""
         before = self._known_model(kind, seen)
+        if event is None:
+            self.relisted()
         if event == "DELETED":
             self.store.drop(kind, seen)
         elif not self.store.put(kind, seen):

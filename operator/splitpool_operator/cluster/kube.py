@@ -19,6 +19,7 @@ from splitpool_operator.cluster.store import FIELD_OWNER
 # Keeps a field that the operator gives up, until its new owner writes it.
 _HANDOVER = "splitpool-handover"
 _TIMEOUT_SECONDS = 30
+_LONGEST_WAIT_SECONDS = 300.0
 _PAGE = 500
 _APPLY = "application/apply-patch+yaml"
 _NOT_FOUND, _CONFLICT, _TOO_MANY = 404, 409, 429
@@ -31,11 +32,22 @@ class Refused(Exception):
 
 
 class Unavailable(Exception):
-    """The request may succeed later: conflict, overload, timeout or no connection."""
+    """The request may succeed later: conflict, overload, timeout or no connection.
+
+    `after`: the seconds that the API server asks to wait.
+    """
+
+    def __init__(self, text: str, *, after: float = 0.0) -> None:
+        super().__init__(text)
+        self.after = after
 
 
 class Gone(Exception):
     """What was to be changed is not there (any more)."""
+
+
+class Closing(Exception):
+    """The namespace is being deleted with everything in it; nothing can be made there."""
 
 
 class Kube:
@@ -151,20 +163,31 @@ class Kube:
 
 
 def _sorted(error: Any) -> Exception:
-    status, text = error.status, _message(error)
+    status, body = error.status, _body(error)
+    text = str(body.get("message") or f"{status} {error.reason}")
     if status == _NOT_FOUND:
         return Gone(text)
     if status in {_CONFLICT, _TOO_MANY} or not status or status >= 500:
-        return Unavailable(text)
+        return Unavailable(text, after=_asked_to_wait(error))
+    causes = (body.get("details") or {}).get("causes") or []
+    if any(each.get("reason") == "NamespaceTerminating" for each in causes):
+        return Closing(text)
     return Refused(text)
 
 
-def _message(error: Any) -> str:
-    """The API server's own sentence."""
+def _body(error: Any) -> Object:
+    """The Status that the API server answered with; a proxy's answer is none."""
     body = error.body
     if isinstance(body, bytes):
         body = body.decode(errors="replace")
     try:
-        return str(json.loads(body)["message"])
-    except (ValueError, KeyError, TypeError):
-        return f"{error.status} {error.reason}"
+        read = json.loads(body)
+    except (ValueError, TypeError):
+        return {}
+    return read if isinstance(read, dict) else {}
+
+
+def _asked_to_wait(error: Any) -> float:
+    """Seconds of Retry-After; a date, which no API server sends, counts as nothing."""
+    text = (error.headers or {}).get("Retry-After", "")
+    return min(float(text), _LONGEST_WAIT_SECONDS) if text.isdecimal() else 0.0

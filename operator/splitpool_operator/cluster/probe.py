@@ -21,6 +21,9 @@ class Probe(Protocol):
     async def serving(self, pool: InferencePool, pods: Sequence[PodState]) -> Finding | None:
         """Why this generation does not serve although these workers are ready, or None."""
 
+    def forget(self, key: tuple[str, str]) -> None:
+        """A pool of that namespace and name is gone."""
+
 
 class Silent:
     """For clusters without workers or routers that could be asked."""
@@ -32,3 +35,6 @@ class Silent:
     async def serving(self, pool: InferencePool, pods: Sequence[PodState]) -> Finding | None:
         """Nothing speaks against it."""
         return None
+
+    def forget(self, key: tuple[str, str]) -> None:
+        """Nothing is remembered."""

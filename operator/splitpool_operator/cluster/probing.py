@@ -42,7 +42,7 @@ class HttpProbe:
         self._router = router
         self._clock = clock
         self._reports: dict[str, _Reported] = {}
-        self._proven: dict[str, tuple[int, frozenset[str]]] = {}
+        self._proven: dict[tuple[str, str], tuple[str, int, frozenset[str]]] = {}
 
     async def workers(self, pods: Sequence[PodState]) -> Mapping[str, WorkerReport]:
         """What ready workers report, by the uid of their pod."""
@@ -63,13 +63,18 @@ class HttpProbe:
         """Why a generation with these workers does not serve; one that did is not asked again."""
         if self._router is None:
             return None
-        state = (pool.metadata.generation, frozenset(pod.uid for pod in pods))
-        if self._proven.get(pool.metadata.uid) == state:
+        uids = frozenset(pod.uid for pod in pods)
+        state = (pool.metadata.uid, pool.metadata.generation, uids)
+        if self._proven.get(pool.key) == state:
             return None
         trouble = await self._routed(pool)
         if trouble is None:
-            self._proven[pool.metadata.uid] = state
+            self._proven[pool.key] = state
         return trouble
+
+    def forget(self, key: tuple[str, str]) -> None:
+        """A pool of that namespace and name is gone."""
+        self._proven.pop(key, None)
 
     async def _routed(self, pool: InferencePool) -> Finding | None:
         """Every router knows the generation, and one of them brings back a token of each class."""
@@ -96,9 +101,7 @@ class HttpProbe:
         loop = asyncio.get_running_loop()
         found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
         hosts = sorted({str(info[4][0]) for info in found})
-        return [
-            f"http://[{each}]:{port}" if ":" in each else f"http://{each}:{port}" for each in hosts
-        ]
+        return [_url(each, port) for each in hosts]
 
     async def _knows(self, url: str, pool: InferencePool) -> bool:
         try:
@@ -121,11 +124,9 @@ class HttpProbe:
             return False
 
     async def _report(self, pod: PodState) -> WorkerReport | None:
-        host = f"[{pod.ip}]" if ":" in pod.ip else pod.ip
+        url = f"{_url(pod.ip, PORT)}/ready"
         try:
-            async with self._http.get(
-                f"http://{host}:{PORT}/ready", timeout=_ASK_SECONDS
-            ) as answer:
+            async with self._http.get(url, timeout=_ASK_SECONDS) as answer:
                 return _read_report(await answer.json())
         except _ERRORS:
             return None

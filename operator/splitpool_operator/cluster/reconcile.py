@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from splitpool_operator.cluster import kinds
-from splitpool_operator.cluster.diff import Action, action, owned_by
+from splitpool_operator.cluster.diff import Action, action, owned_by, owner
 from splitpool_operator.cluster.events import events
 from splitpool_operator.cluster.handover import gives_up_replicas
-from splitpool_operator.cluster.kube import Gone, Kube, Refused, Unavailable
+from splitpool_operator.cluster.kube import Closing, Gone, Kube, Refused, Unavailable
 from splitpool_operator.cluster.planned import Planned, Rejected, check_name, planned, read
 from splitpool_operator.cluster.probe import Probe
 from splitpool_operator.cluster.store import Key, Store
@@ -28,6 +28,8 @@ log = logging.getLogger("splitpool_operator")
 
 # How soon a pool is looked at again for which no watch tells of the change.
 _ASK_AGAIN_SECONDS = 5.0
+# Objects that are not ours are not watched.
+_FOREIGN_AGAIN_SECONDS = 15.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,10 +45,12 @@ class Reconciler:
     async def reconcile(self, key: Key) -> float | None:
         """Bring one pool closer; the seconds after which to look again, if no event will tell.
 
-        Raises kube.Refused and kube.Unavailable: to be tried again, ever later.
+        Raises kube.Refused and kube.Unavailable: to be tried again, ever later; and kube.Closing:
+        not to be tried again, for the pool goes with its namespace.
         """
         raw = self.store.pool(key)
         if raw is None or raw["metadata"].get("deletionTimestamp"):
+            self.probe.forget(key)
             return None
         try:
             pool = read(raw)
@@ -72,8 +76,9 @@ class Reconciler:
         await self._report(raw, view)
         if refusal is not None and refusal.reason == reasons.APPLY_FAILED:
             raise Refused(refusal.message)
-        waits = view.probe is not None or (refusal is not None and not refusal.final)
-        return _ASK_AGAIN_SECONDS if waits else None
+        if refusal is not None and refusal.reason == reasons.FOREIGN_OBJECT:
+            return _FOREIGN_AGAIN_SECONDS
+        return _ASK_AGAIN_SECONDS if refusal is not None or view.probe is not None else None
 
     async def _apply(self, plan: Planned) -> Finding | None:
         """Create and repair; the first object that could not be, which stops the rest."""
@@ -93,7 +98,7 @@ class Reconciler:
             case Action.KEEP:
                 return None
             case Action.REFUSE:
-                return _foreign(manifest)
+                return _foreign(manifest, live or {})
             case Action.WAIT:
                 text = f"{manifest['kind']} {metadata['name']} of a deleted pool is still there"
                 return Finding(reason=reasons.PREDECESSOR_TERMINATING, message=text)
@@ -187,7 +192,7 @@ class Reconciler:
         for event in events(raw, before, after, now):
             try:
                 await self.kube.emit(event)
-            except (Refused, Unavailable, Gone) as error:
+            except (Refused, Unavailable, Gone, Closing) as error:
                 log.warning("event lost", extra={"why": str(error)})
 
 
@@ -207,11 +212,11 @@ def _view(
     )
 
 
-def _foreign(manifest: Manifest) -> Finding:
+def _foreign(manifest: Manifest, live: Manifest) -> Finding:
     name = f"{manifest['kind']} {manifest['metadata']['name']}"
     text = (
-        f"{name} exists and does not belong to this pool; rename the pool, or delete that object "
-        "if nobody needs it"
+        f"{name} exists and belongs to {owner(live)}, not to this pool; rename the pool, or "
+        "delete that object if nobody needs it"
     )
     return Finding(reason=reasons.FOREIGN_OBJECT, message=text, final=True)
 

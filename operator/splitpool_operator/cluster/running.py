@@ -31,6 +31,8 @@ from splitpool_operator.rendering.installation import Installation
 log = logging.getLogger("splitpool_operator")
 
 _RETRY_SECONDS = 2.0
+# After an outage all watches begin anew at about the same time.
+_AFTER_RELIST_SECONDS = 3.0
 _STOP_SECONDS = 5.0
 EXIT_LOST = 3
 
@@ -65,11 +67,12 @@ class Operator:
         )
         self._work = Work(reconciler.reconcile)
         self._synced = time.monotonic()
+        self._relisted = asyncio.Event()
 
     def complaint(self) -> str | None:
         """Why the process should be replaced, or None."""
         since = time.monotonic() - self._synced
-        return health.complaint(self._work.lateness(), since, self._options.sync_seconds)
+        return health.complaint(self._work.standstill(), since, self._options.sync_seconds)
 
     async def act(self, stop: asyncio.Event) -> None:
         """Everything that only the leader does, until stopped."""
@@ -77,7 +80,7 @@ class Operator:
         await self._sync_until_done()
         for key in self._store.pools():
             self._work.add(key)
-        intake = Intake(store=self._store, enqueue=self._work.add)
+        intake = Intake(store=self._store, enqueue=self._work.add, relisted=self._relisted.set)
         background = [
             asyncio.create_task(self._work.run()),
             asyncio.create_task(self._keep_synced()),
@@ -90,31 +93,40 @@ class Operator:
             await asyncio.gather(*background, return_exceptions=True)
 
     async def _sync_until_done(self) -> None:
-        """The first listing; the API server may be away, or the CRD still on its way."""
+        """A listing; the API server may be away, or the CRD still on its way."""
         while True:
             try:
                 await self._sync()
                 return
             except (Unavailable, Refused) as error:
                 log.warning("cannot list", extra={"why": str(error)})
-                await asyncio.sleep(_RETRY_SECONDS)
+                pause = error.after if isinstance(error, Unavailable) else 0.0
+                await asyncio.sleep(max(pause, _RETRY_SECONDS))
 
     async def _keep_synced(self) -> None:
-        """List everything now and then, and look at every pool."""
+        """List everything now and then and look at every pool; and list when watches began anew."""
         while True:
-            await asyncio.sleep(self._options.sync_seconds)
-            try:
-                await self._sync()
-            except (Unavailable, Refused) as error:
-                log.warning("cannot list", extra={"why": str(error)})
-                continue
-            for key in self._store.pools():
-                self._work.add(key)
+            anew = await self._begun_anew()
+            await self._sync_until_done()
+            if not anew:
+                for key in self._store.pools():
+                    self._work.add(key)
+
+    async def _begun_anew(self) -> bool:
+        """Whether a watch began with a listing before the next listing is due."""
+        try:
+            async with asyncio.timeout(self._options.sync_seconds):
+                await self._relisted.wait()
+        except TimeoutError:
+            return False
+        await asyncio.sleep(_AFTER_RELIST_SECONDS)
+        self._relisted.clear()
+        return True
 
     async def _sync(self) -> None:
         missed = await sync(self._kube, self._store, self._options.scope)
         self._synced = time.monotonic()
-        log.info("listed", extra={"pools": len(self._store.pools()), "missed": len(missed)})
+        log.info("listed", extra={**self._store.sizes(), "missed": len(missed)})
         for key in missed:
             self._work.add(key)
 

@@ -12,6 +12,8 @@ from splitpool_operator.cluster.kinds import DEPLOYMENT, POD, POOL, Kind
 from splitpool_operator.rendering import names
 
 FIELD_OWNER = "splitpool-operator"
+# An answer to a write may come after the news that the object was deleted meanwhile.
+_REMEMBERED_DEAD = 1000
 Key = tuple[str, str]
 Object = dict[str, Any]
 
@@ -23,9 +25,13 @@ class Store:
         self._objects: dict[Kind, dict[Key, Object]] = defaultdict(dict)
         self._of_pool: dict[Key, dict[Kind, set[Key]]] = defaultdict(lambda: defaultdict(set))
         self._by_model: dict[str, set[Key]] = defaultdict(set)
+        # By uid, which no later object has; in the order in which they went.
+        self._dead: dict[str, None] = {}
 
     def put(self, kind: Kind, seen: Object) -> bool:
         """Remember an object; False where the same or a later state is known already."""
+        if seen["metadata"]["uid"] in self._dead:
+            return False
         known = self._objects[kind].get(_key(seen))
         if known is not None and _version(known) >= _version(seen):
             return False
@@ -37,6 +43,7 @@ class Store:
 
     def drop(self, kind: Kind, gone: Object) -> None:
         """Forget an object, unless one of the same name has taken its place."""
+        self._bury(gone["metadata"]["uid"])
         known = self._objects[kind].get(_key(gone))
         if known is not None and known["metadata"]["uid"] == gone["metadata"]["uid"]:
             self._unlink(kind, known)
@@ -75,6 +82,20 @@ class Store:
         """The objects of a kind that are labelled as that pool's, by name."""
         keys = self._of_pool[pool][kind] if pool in self._of_pool else set()
         return [self._objects[kind][key] for key in sorted(keys)]
+
+    def sizes(self) -> dict[str, int]:
+        """How many entries each part holds."""
+        return {
+            "pools": len(self._objects[POOL]),
+            "objects": sum(map(len, self._objects.values())),
+            "indexed": len(self._of_pool) + len(self._by_model),
+            "dead": len(self._dead),
+        }
+
+    def _bury(self, uid: str) -> None:
+        self._dead[uid] = None
+        if len(self._dead) > _REMEMBERED_DEAD:
+            del self._dead[next(iter(self._dead))]
 
     def _link(self, kind: Kind, seen: Object) -> None:
         pool = pool_of(kind, seen)

@@ -5,7 +5,7 @@ import logging
 import time
 from collections.abc import Awaitable, Callable
 
-from splitpool_operator.cluster.kube import Refused, Unavailable
+from splitpool_operator.cluster.kube import Closing, Refused, Unavailable
 from splitpool_operator.cluster.workqueue import Key, WorkQueue
 
 log = logging.getLogger("splitpool_operator")
@@ -14,6 +14,8 @@ log = logging.getLogger("splitpool_operator")
 _GATHER_SECONDS = 0.1
 # Spread over the time of a few requests, so that a restart with many pools is no burst.
 _CONCURRENCY = 8
+# Each request has its own limit; this one is for a reconcile that none of them ends.
+_LONGEST_SECONDS = 900.0
 
 Reconcile = Callable[[Key], Awaitable[float | None]]
 
@@ -27,15 +29,22 @@ class Work:
         self._queue = WorkQueue()
         self._changed = asyncio.Event()
         self._free = asyncio.Semaphore(_CONCURRENCY)
+        self._started: dict[Key, float] = {}
+        self._progress = clock()
 
     def add(self, key: Key, delay: float = _GATHER_SECONDS) -> None:
         """Have a pool looked at."""
         self._queue.add(key, self._clock() + delay)
         self._changed.set()
 
-    def lateness(self) -> float:
-        """For how many seconds the most overdue pool waits."""
-        return self._queue.lateness(self._clock())
+    def standstill(self) -> float:
+        """For how many seconds a pool is due or worked on without any being done.
+
+        Many pools that wait for their turn are no standstill.
+        """
+        now = self._clock()
+        oldest = max((now - at for at in self._started.values()), default=0.0)
+        return min(now - self._progress, max(oldest, self._queue.lateness(now)))
 
     async def run(self) -> None:
         """Work until cancelled."""
@@ -59,9 +68,16 @@ class Work:
                 continue
 
     async def _one(self, key: Key) -> None:
+        self._started[key] = self._clock()
         try:
-            again = await self._reconcile(key)
-        except (Unavailable, Refused) as error:
+            async with asyncio.timeout(_LONGEST_SECONDS):
+                again = await self._reconcile(key)
+        except Closing:
+            log.info("the namespace is going", extra={"pool": "/".join(key)})
+            self._queue.done(key)
+        except Unavailable as error:
+            self._later(key, str(error), error.after)
+        except Refused as error:
             self._later(key, str(error))
         except Exception:
             # A pool that breaks the operator must not stop it for the others.
@@ -72,9 +88,11 @@ class Work:
             if again is not None:
                 self.add(key, again)
         finally:
+            del self._started[key]
+            self._progress = self._clock()
             self._changed.set()
             self._free.release()
 
-    def _later(self, key: Key, why: str) -> None:
-        pause = self._queue.failed(key, self._clock())
+    def _later(self, key: Key, why: str, at_least: float = 0.0) -> None:
+        pause = self._queue.failed(key, self._clock(), at_least)
         log.warning("reconcile failed", extra={"pool": "/".join(key), "why": why, "pause": pause})

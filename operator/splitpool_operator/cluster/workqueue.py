@@ -56,10 +56,10 @@ class WorkQueue:
         self._failures.pop(key, None)
         self._finish(key)
 
-    def failed(self, key: Key, now: float) -> float:
+    def failed(self, key: Key, now: float, at_least: float = 0.0) -> float:
         """The key is due again after a pause, whose seconds are returned."""
         failures = self._failures[key] = self._failures.get(key, 0) + 1
-        pause = self._backoff.after(failures)
+        pause = max(at_least, self._backoff.after(failures))
         # What was added meanwhile waits too: it would fail as this did.
         self._due[key] = now + pause
         self._finish(key)
