@@ -6,13 +6,16 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 
 from aiohttp import web
 
 from splitpool_router.app import Router, running
+from splitpool_router.cluster.connection import NoConnection, connection
+from splitpool_router.cluster.discovery import following
 from splitpool_router.config import BadConfig, Config, parse
-from splitpool_router.fleet.discovery import FileDiscovery
+from splitpool_router.fleet.discovery import Discovery, FileDiscovery
 
 log = logging.getLogger("splitpool_router")
 
@@ -31,13 +34,17 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 2
     _log_to_stderr()
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-        return runner.run(serve(config))
+        try:
+            return runner.run(serve(config))
+        except NoConnection as error:
+            print(f"splitpool-router: --cluster: {error}", file=sys.stderr)
+            return 2
 
 
 async def serve(config: Config) -> int:
     """Serves until told to stop."""
     stop = _Stop()
-    async with running(config, FileDiscovery(config.endpoints)) as router:
+    async with _discovery(config) as discovery, running(config, discovery) as router:
         runner = web.AppRunner(
             router.app(),
             handler_cancellation=True,
@@ -59,6 +66,16 @@ async def serve(config: Config) -> int:
         await _drain(router, stop)
         await runner.cleanup()
     return 0
+
+
+@asynccontextmanager
+async def _discovery(config: Config) -> AsyncIterator[Discovery]:
+    """Where pools and workers are found. Raises NoConnection."""
+    if config.endpoints is not None:
+        yield FileDiscovery(config.endpoints)
+        return
+    async with following(connection(os.environ), config.namespaces) as discovery:
+        yield discovery
 
 
 async def _drain(router: Router, stop: "_Stop") -> None:

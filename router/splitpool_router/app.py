@@ -55,6 +55,7 @@ class Parts:
     prober: Prober
     yielding: Yielding
     live: LiveRequests
+    discovery: Discovery
 
 
 @asynccontextmanager
@@ -72,13 +73,14 @@ async def running(config: Config, discovery: Discovery) -> AsyncIterator["Router
                 total_limit=MAX_HELD_BYTES,
                 seconds=config.upload_limit,
             ),
-            metrics=Metrics(fleet),
+            metrics=Metrics(fleet, age=discovery.age),
             proxy=Proxy(client),
             relay=Relay(watchdog, stall_limit=config.stall_limit),
             watchdog=watchdog,
             prober=Prober(fleet, client),
             yielding=Yielding(fleet, client, token=config.internal_token),
             live=LiveRequests(fleet.clock, runs=fleet.runs),
+            discovery=discovery,
         )
         duties = (watchdog.run(), parts.yielding.run(), _follow(parts, discovery))
         tasks = [asyncio.create_task(duty) for duty in duties]
@@ -180,7 +182,8 @@ class Router:
     def drain_limit(self) -> float:
         """Seconds that running requests get."""
         specs = [spec for pool in self._fleet.pools.values() for spec in pool.classes.values()]
-        return max((spec.drain_seconds for spec in specs), default=0.0)
+        declared = max((spec.drain_seconds for spec in specs), default=0.0)
+        return min(declared, self._parts.config.drain_limit)
 
     async def cut(self, *, patience: float = 1.0) -> None:
         """Ends what still waits or runs, each stream with an error event."""
@@ -267,12 +270,15 @@ class Router:
         return web.json_response({"status": "ok"})
 
     async def _ready(self, request: web.Request) -> web.Response:
+        """A router whose source is away routes by what it knows, and says how old that is."""
         known = self._fleet.generation is not None
         ready = known and not self._fleet.shutting_down
+        age = self._parts.discovery.age()
         state = {
             "ready": ready,
             "draining": self._fleet.shutting_down,
             "generation": self._fleet.generation,
+            "discoveryAgeSeconds": None if age is None else round(age, 1),
         }
         return web.json_response(state, status=200 if ready else 503)
 

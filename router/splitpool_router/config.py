@@ -1,6 +1,7 @@
 """How this router was started: argv and environment, parsed once."""
 
 import argparse
+import math
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -43,7 +44,10 @@ class Config:
 
     host: str = "127.0.0.1"
     port: int = 8080
-    endpoints: Path
+    # Where pools and workers are found: in a file, or in a cluster (in all namespaces or in some).
+    endpoints: Path | None = None
+    cluster: bool = False
+    namespaces: tuple[str, ...] = ()
     api_keys: tuple[ApiKey, ...] | None = None
     access_log: bool = False
     internal_token: str | None = None
@@ -54,6 +58,8 @@ class Config:
     # How long a client may leave what was written to it unread.
     stall_limit: float = 60.0
     sweep_period: float = 1.0
+    # How long running requests get after SIGTERM at most, whatever their pools declare.
+    drain_limit: float = math.inf
 
 
 def parse(argv: Sequence[str], env: Mapping[str, str]) -> Config:
@@ -61,6 +67,10 @@ def parse(argv: Sequence[str], env: Mapping[str, str]) -> Config:
     args = _parser().parse_args(argv)
     if not 0 <= args.port <= 65535:
         raise BadConfig(f"--port {args.port} is no port: give a number from 0 to 65535")
+    if args.namespace and not args.cluster:
+        raise BadConfig("--namespace selects pools of a cluster: give --cluster with it")
+    if not args.drain_seconds >= 0:
+        raise BadConfig(f"--drain-seconds {args.drain_seconds} is no duration: give 0 or more")
     try:
         keys = read_keys(args.api_keys) if args.api_keys is not None else None
     except BadKeyFile as error:
@@ -69,11 +79,14 @@ def parse(argv: Sequence[str], env: Mapping[str, str]) -> Config:
         host=args.host,
         port=args.port,
         endpoints=args.endpoints,
+        cluster=args.cluster,
+        namespaces=tuple(dict.fromkeys(args.namespace)),
         api_keys=keys,
         access_log=args.access_log,
         internal_token=env.get("SPLITPOOL_INTERNAL_TOKEN") or None,
         caller_key=_caller_key(env.get("SPLITPOOL_CALLER_KEY", "")),
         limits=DEFAULT_LIMITS,
+        drain_limit=args.drain_seconds,
     )
 
 
@@ -84,8 +97,26 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on")
     parser.add_argument("--port", type=int, default=8080, help="port to listen on (0: any free)")
+    source = parser.add_mutually_exclusive_group(required=True)
+    source.add_argument("--endpoints", type=Path, help="file that names the pools and workers")
+    source.add_argument(
+        "--cluster",
+        action="store_true",
+        help="pools and workers are those of the cluster that this runs in, or of KUBECONFIG's",
+    )
     parser.add_argument(
-        "--endpoints", type=Path, required=True, help="file that names the pools and workers"
+        "--namespace",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="with --cluster: only this namespace; may be repeated (default: all)",
+    )
+    parser.add_argument(
+        "--drain-seconds",
+        type=float,
+        default=math.inf,
+        metavar="N",
+        help="how long running requests get after SIGTERM at most (default: as their pools say)",
     )
     parser.add_argument("--api-keys", type=Path, help="JSON file of the API keys to accept")
     parser.add_argument("--access-log", action="store_true", help="log one line per request")

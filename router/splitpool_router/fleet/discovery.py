@@ -1,9 +1,11 @@
-"""Which pools and workers exist: whole snapshots, from a file that is replaced by rename."""
+"""Which pools and workers exist: whole snapshots, from wherever they come; here, from a file that
+is replaced by rename."""
 
 import asyncio
 import json
 import logging
 import os
+import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -43,6 +45,9 @@ class Discovery(Protocol):
     async def changed(self) -> None:
         """Returns once another `read` may say something else."""
 
+    def age(self) -> float | None:
+        """Seconds since the source was last heard of; None where it never was."""
+
 
 class _File(Lenient):
     generation: int = 0
@@ -54,21 +59,37 @@ class FileDiscovery:
     """Snapshots from the endpoints file of local mode."""
 
     def __init__(
-        self, path: Path, *, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+        self,
+        path: Path,
+        *,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._path = path
         self._sleep = sleep
+        self._clock = clock
         self._seen: Stamp | None = None
+        self._good: float | None = None
+        self._current: Stamp | None = None
 
     async def read(self) -> Snapshot:
         """The file's content; raises NoSnapshot where it is missing or broken."""
         self._seen = self._stamp()
-        return parse(self._content())
+        snapshot = parse(self._content())
+        self._good = self._clock()
+        self._current = self._seen
+        return snapshot
 
     async def changed(self) -> None:
         """Returns once the file is another one than that read last."""
         while self._stamp() == self._seen:
             await self._sleep(_POLL_SECONDS)
+
+    def age(self) -> float | None:
+        """A file that is still what was read says so at every moment."""
+        if self._good is not None and self._stamp() == self._current:
+            return 0.0
+        return None if self._good is None else self._clock() - self._good
 
     def _content(self) -> bytes:
         try:

@@ -67,9 +67,12 @@ class Prober:
         url = f"{worker.endpoint.url}/ready"
         async with self._session.get(url, timeout=_TIMEOUT) as response:
             try:
-                return Report.model_validate_json(await response.read())
+                report = Report.model_validate_json(await response.read())
             except ValidationError as error:
                 raise ValueError(f"worker {worker.name}: /ready is not understood") from error
+        if not report.of(worker.endpoint):
+            raise ValueError(f"{worker.name}: {report.name} answers at its address")
+        return report
 
 
 def _complain(probe: asyncio.Task[None]) -> None:

@@ -41,12 +41,23 @@ class ClassLoad(Lenient):
 class Report(Lenient):
     """A worker's /ready."""
 
+    pool: str = ""
+    namespace: str = ""
+    name: str = ""
     ready: bool
     draining: bool = False
     device: str = ""
     stream_key: str = ""
     max_model_len: int | None = None
     load: Mapping[LatencyClass, ClassLoad] = Field(default_factory=dict)
+
+    def of(self, endpoint: Endpoint) -> bool:
+        """Whether the worker that discovery named says this: addresses are used again, and what
+        is known of them may be old. An endpoint without a uid was not named by its worker."""
+        if not endpoint.uid:
+            return (self.namespace, self.pool) == (endpoint.namespace, endpoint.pool)
+        said = (self.namespace, self.pool, self.name)
+        return said == (endpoint.namespace, endpoint.pool, endpoint.name)
 
 
 @dataclass(slots=True, kw_only=True, eq=False)

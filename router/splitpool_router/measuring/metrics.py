@@ -1,6 +1,7 @@
 """The router's series: the user's view of latency, refusals and queues (splitpool_router_*)."""
 
-from collections.abc import Iterator
+import math
+from collections.abc import Callable, Iterator
 
 from prometheus_client import (
     CollectorRegistry,
@@ -34,7 +35,7 @@ def length_group(prompt_tokens: int) -> str:
 class Metrics:
     """Every series of the router; gauges of queues and workers are read from the fleet."""
 
-    def __init__(self, fleet: Fleet) -> None:
+    def __init__(self, fleet: Fleet, *, age: Callable[[], float | None]) -> None:
         # The text format would carry each creation time as one more series.
         disable_created_metrics()  # type: ignore[no-untyped-call]
         self.registry = CollectorRegistry()
@@ -63,7 +64,7 @@ class Metrics:
             ("result",),
             registry=self.registry,
         )
-        self.registry.register(_FleetCollector(fleet))
+        self.registry.register(_FleetCollector(fleet, age))
 
     def first_token(self, owner: Owner, identity: Identity, *, group: str) -> None:
         """A streamed request has its first token on the way to the client."""
@@ -95,8 +96,9 @@ class Metrics:
 class _FleetCollector(Collector):
     """Queues and workers as they are at the moment of the scrape."""
 
-    def __init__(self, fleet: Fleet) -> None:
+    def __init__(self, fleet: Fleet, age: Callable[[], float | None]) -> None:
         self._fleet = fleet
+        self._age = age
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
         """One sample per queue and worker."""
@@ -118,4 +120,10 @@ class _FleetCollector(Collector):
         for worker in self._fleet.workers.values():
             where = worker.endpoint
             up.add_metric((where.pool, where.namespace, where.name), float(worker.serving))
-        yield from (tokens, requests, up)
+        old = GaugeMetricFamily(
+            "splitpool_router_discovery_age_seconds",
+            "Since the source of pools and workers was last heard of",
+        )
+        age = self._age()
+        old.add_metric((), math.inf if age is None else age)
+        yield from (tokens, requests, up, old)

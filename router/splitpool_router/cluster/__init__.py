@@ -1,0 +1,1 @@
+"""Pools and workers of a cluster: listed, watched, and merged into snapshots."""
