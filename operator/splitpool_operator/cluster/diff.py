@@ -57,8 +57,8 @@ def owner(live: dict[str, Any]) -> str:
     if controller is not None:
         return f"{controller['kind']} {controller['name']}"
     writers = live["metadata"].get("managedFields") or []
-    first = min(writers, key=lambda each: each.get("time", ""), default={})
-    return f"nobody (first written by {first.get('manager', 'an unknown client')})"
+    names_by_age = [each.get("manager", "") for each in sorted(writers, key=_written)]
+    return f"nobody (first written by {next(filter(None, names_by_age), 'an unknown client')})"
 
 
 def holds(live: Any, declared: Any, field: str = "") -> bool:
@@ -101,6 +101,10 @@ def _same_quantity(live: Any, declared: Any) -> bool:
         return parse(str(live)) == parse(str(declared))
     except QuantityError:
         return False
+
+
+def _written(entry: dict[str, Any]) -> str:
+    return str(entry.get("time", ""))
 
 
 def _controller(metadata: dict[str, Any]) -> dict[str, Any] | None:
