@@ -9,6 +9,7 @@ from splitpool_operator.cluster.diff import owner
 from splitpool_operator.cluster.events import events
 from splitpool_operator.cluster.kinds import CHILDREN, DEPLOYMENT, POOL, of
 from splitpool_operator.cluster.planned import Rejected
+from splitpool_operator.cluster.series import Series
 from splitpool_operator.cluster.store import Store
 from splitpool_operator.planning.plan import plan
 from splitpool_operator.rendering.installation import Installation
@@ -130,3 +131,15 @@ def test_an_owner_is_named_by_its_controller_or_by_who_wrote_first() -> None:
     wrote = [{"manager": "kubectl", "time": "2026-02"}, {"manager": "helm", "time": "2026-01"}]
     assert "first written by helm" in owner({"metadata": {"managedFields": wrote}})
     assert "an unknown client" in owner({"metadata": {}})
+
+
+def test_the_operators_series_say_what_it_did() -> None:
+    series = Series(lambda: 3)
+    series.reconciled("done", 0.03)
+    series.reconciled("failed", 1.5)
+    series.wrote("patch", "deployments")
+    lines = series.text().decode().splitlines()
+    assert 'splitpool_operator_reconcile_total{result="failed"} 1.0' in lines
+    assert 'splitpool_operator_reconcile_seconds_bucket{le="0.05"} 1.0' in lines
+    assert 'splitpool_operator_api_writes_total{resource="deployments",verb="patch"} 1.0' in lines
+    assert "splitpool_operator_due_pools 3.0" in lines

@@ -4,7 +4,7 @@ Every call has a time limit; failures are sorted by what the caller can do about
 """
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import aiohttp
@@ -25,6 +25,8 @@ _APPLY = "application/apply-patch+yaml"
 _NOT_FOUND, _CONFLICT, _TOO_MANY = 404, 409, 429
 
 Object = dict[str, Any]
+# Is told of every request that changes something: its verb and its resource.
+Wrote = Callable[[str, str], None]
 
 
 class Refused(Exception):
@@ -53,9 +55,10 @@ class Closing(Exception):
 class Kube:
     """Reads and writes of one API server."""
 
-    def __init__(self, api: ApiClient) -> None:
+    def __init__(self, api: ApiClient, wrote: Wrote = lambda verb, resource: None) -> None:
         # Not awaited: addresses are known, so nothing has to be discovered.
         self._client = DynamicClient(api)
+        self._wrote = wrote
 
     async def get(self, kind: Kind, namespace: str, name: str) -> Object | None:
         """An object, or None."""
@@ -105,6 +108,7 @@ class Kube:
             "preconditions": {"uid": metadata["uid"]},
             "propagationPolicy": "Background",
         }
+        self._wrote("delete", kind.plural)
         try:
             await self._call(
                 "delete", kind.path(metadata["namespace"], metadata["name"]), body=body
@@ -122,16 +126,20 @@ class Kube:
             "status": status,
         }
         path = kinds.POOL.path(metadata["namespace"], metadata["name"]) + "/status"
+        self._wrote("patch", f"{kinds.POOL.plural}/status")
         return await self._patch(path, body, FIELD_OWNER)
 
     async def emit(self, event: Object) -> None:
         """Post an event."""
+        self._wrote("create", kinds.EVENT.plural)
         await self._call("post", kinds.EVENT.path(event["metadata"]["namespace"]), body=event)
 
     async def _apply(self, manifest: Object, manager: str) -> Object:
-        metadata = manifest["metadata"]
-        path = kinds.of(manifest).path(metadata["namespace"], metadata["name"])
-        return await self._patch(path, manifest, manager)
+        kind, metadata = kinds.of(manifest), manifest["metadata"]
+        self._wrote("patch", kind.plural)
+        return await self._patch(
+            kind.path(metadata["namespace"], metadata["name"]), manifest, manager
+        )
 
     async def _patch(self, path: str, body: Object, manager: str) -> Object:
         return await self._call(

@@ -23,6 +23,7 @@ from splitpool_operator.cluster.probe import Probe
 from splitpool_operator.cluster.probing import HttpProbe
 from splitpool_operator.cluster.reconcile import Reconciler
 from splitpool_operator.cluster.scope import Scope
+from splitpool_operator.cluster.series import Series
 from splitpool_operator.cluster.store import Store
 from splitpool_operator.cluster.syncing import sync
 from splitpool_operator.cluster.working import Work
@@ -57,7 +58,8 @@ class Operator:
         self._options = options
         self._api = api
         self._store = Store()
-        self._kube = Kube(api)
+        self.series = Series(lambda: self._work.due())
+        self._kube = Kube(api, self.series.wrote)
         reconciler = Reconciler(
             store=self._store,
             kube=self._kube,
@@ -65,7 +67,7 @@ class Operator:
             installation=options.installation,
             now=now,
         )
-        self._work = Work(reconciler.reconcile)
+        self._work = Work(reconciler.reconcile, told=self.series.reconciled)
         self._synced = time.monotonic()
         self._relisted = asyncio.Event()
 
@@ -147,7 +149,9 @@ async def run(options: Options) -> int:
             await operator.act(stop)
 
         server = await health.serve(
-            lambda: operator.complaint() if leading else None, options.health_port
+            lambda: operator.complaint() if leading else None,
+            operator.series.text,
+            options.health_port,
         )
         try:
             await _until_stopped(stop, lead(api, options.lease_namespace, options.identity, act))

@@ -18,13 +18,22 @@ _CONCURRENCY = 8
 _LONGEST_SECONDS = 900.0
 
 Reconcile = Callable[[Key], Awaitable[float | None]]
+# Is told what became of each: done, failed or closing; and the seconds that it took.
+Told = Callable[[str, float], None]
 
 
 class Work:
     """The queue with its workers."""
 
-    def __init__(self, reconcile: Reconcile, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        reconcile: Reconcile,
+        clock: Callable[[], float] = time.monotonic,
+        *,
+        told: Told = lambda result, seconds: None,
+    ) -> None:
         self._reconcile = reconcile
+        self._told = told
         self._clock = clock
         self._queue = WorkQueue()
         self._changed = asyncio.Event()
@@ -36,6 +45,10 @@ class Work:
         """Have a pool looked at."""
         self._queue.add(key, self._clock() + delay)
         self._changed.set()
+
+    def due(self) -> int:
+        """How many pools are to be looked at, now or later."""
+        return len(self._queue)
 
     def standstill(self) -> float:
         """For how many seconds a pool is due or worked on without any being done.
@@ -68,13 +81,15 @@ class Work:
                 continue
 
     async def _one(self, key: Key) -> None:
-        self._started[key] = self._clock()
+        started = self._started[key] = self._clock()
+        result = "failed"
         try:
             async with asyncio.timeout(_LONGEST_SECONDS):
                 again = await self._reconcile(key)
         except Closing:
             log.info("the namespace is going", extra={"pool": "/".join(key)})
             self._queue.done(key)
+            result = "closing"
         except Unavailable as error:
             self._later(key, str(error), error.after)
         except Refused as error:
@@ -85,11 +100,13 @@ class Work:
             self._later(key, "see the traceback")
         else:
             self._queue.done(key)
+            result = "done"
             if again is not None:
                 self.add(key, again)
         finally:
             del self._started[key]
             self._progress = self._clock()
+            self._told(result, self._progress - started)
             self._changed.set()
             self._free.release()
 

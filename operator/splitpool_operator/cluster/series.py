@@ -1,0 +1,60 @@
+"""What has the operator done? Its series for Prometheus (splitpool_operator_*)."""
+
+from collections.abc import Callable
+
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    disable_created_metrics,
+    generate_latest,
+)
+
+_EDGES = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 300)
+
+
+class Series:
+    """Every series of one replica; what is due now is read when somebody asks."""
+
+    def __init__(self, due: Callable[[], int]) -> None:
+        # The text format would carry each creation time as one more series.
+        disable_created_metrics()  # type: ignore[no-untyped-call]
+        self._registry = CollectorRegistry()
+        self._reconciles = Counter(
+            "splitpool_operator_reconcile",
+            "Pools looked at, by what became of it",
+            ["result"],
+            registry=self._registry,
+        )
+        self._seconds = Histogram(
+            "splitpool_operator_reconcile_seconds",
+            "From the beginning of a look at a pool to its end",
+            registry=self._registry,
+            buckets=_EDGES,
+        )
+        self._writes = Counter(
+            "splitpool_operator_api_writes",
+            "Requests that change the cluster, the Lease's not among them",
+            ["verb", "resource"],
+            registry=self._registry,
+        )
+        waiting = Gauge(
+            "splitpool_operator_due_pools",
+            "Pools that are to be looked at now or later",
+            registry=self._registry,
+        )
+        waiting.set_function(due)
+
+    def reconciled(self, result: str, seconds: float) -> None:
+        """A pool was looked at: done, failed or closing."""
+        self._reconciles.labels(result).inc()
+        self._seconds.observe(seconds)
+
+    def wrote(self, verb: str, resource: str) -> None:
+        """A request that changes something goes out."""
+        self._writes.labels(verb, resource).inc()
+
+    def text(self) -> bytes:
+        """Everything, in the text format."""
+        return generate_latest(self._registry)
