@@ -133,12 +133,15 @@ async def test_liveness_says_what_is_wrong(
     http: aiohttp.ClientSession, unused_tcp_port: int
 ) -> None:
     troubles: list[Any] = [None, "a pool has been due for 400 s"]
-    runner = await health.serve(lambda: troubles.pop(0), unused_tcp_port)
+    runner = await health.serve(lambda: troubles.pop(0), lambda: b"series 1\n", unused_tcp_port)
     try:
-        url = f"http://127.0.0.1:{unused_tcp_port}/healthz"
+        root = f"http://127.0.0.1:{unused_tcp_port}"
+        url = f"{root}/healthz"
         async with http.get(url) as answer:
             assert (answer.status, await answer.text()) == (200, "ok\n")
         async with http.get(url) as answer:
             assert (answer.status, await answer.text()) == (503, "a pool has been due for 400 s\n")
+        async with http.get(f"{root}/metrics") as answer:
+            assert await answer.text() == "series 1\n"
     finally:
         await runner.cleanup()
