@@ -24,18 +24,20 @@ class ChartError(Exception):
     """Helm refuses; the message is its own."""
 
 
-def rendered(
-    *arguments: str, namespace: str = RELEASE, program: Path | None = None
-) -> list[Object]:
+def rendered(*arguments: str, namespace: str = RELEASE) -> list[Object]:
     """Every object of the chart, as Helm sends it. Raises ChartError."""
     yaml = YAML(typ="safe", pure=True)
-    text = template(*arguments, namespace=namespace, program=program)
-    return [each for each in yaml.load_all(text) if each]
+    return [each for each in yaml.load_all(template(*arguments, namespace=namespace)) if each]
 
 
-def template(*arguments: str, namespace: str = RELEASE, program: Path | None = None) -> str:
+def template(
+    *arguments: str,
+    release: str = RELEASE,
+    namespace: str = RELEASE,
+    program: Path | None = None,
+) -> str:
     """What `helm template` prints. Raises ChartError."""
-    command = [str(program or helm()), "template", RELEASE, str(CHART), "--namespace", namespace]
+    command = [str(program or helm()), "template", release, str(CHART), "--namespace", namespace]
     with tempfile.TemporaryDirectory() as home:
         ended = subprocess.run(
             [*command, *arguments],
@@ -57,7 +59,8 @@ def rights(component: str, namespace: str | None, user: str) -> list[Object]:
 @functools.cache
 def _roles(component: str, namespace: str | None) -> tuple[Object, ...]:
     scope = "true" if namespace is None else "false"
-    objects = rendered("--set", f"scope.clusterWide={scope}", namespace=namespace or "default")
+    values = f"scope.clusterWide={scope},crds.install=false"
+    objects = rendered("--set", values, namespace=namespace or "default")
     return tuple(
         each
         for each in objects
