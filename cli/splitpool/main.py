@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
 
-from splitpool import completion, plan_command, render_command, up_command
+from splitpool import completion, plan_command, render_command, status_command, up_command
 from splitpool.plan_command import MODEL_NOTE
 from splitpool_operator.declaration import crd
 
@@ -53,6 +53,7 @@ def parser() -> argparse.ArgumentParser:
     _up(commands.add_parser("up", help="serve a pool file on this machine"))
     _plan(commands.add_parser("plan", help="show what the quotas of a pool file hold"))
     _render(commands.add_parser("render", help="print the objects that the operator applies"))
+    _status(commands.add_parser("status", help="show a pool of a cluster at a glance"))
     _crd(commands.add_parser("crd", help="print the CustomResourceDefinition"))
     _completion(commands.add_parser("completion", help="print a completion script"))
     return root
@@ -102,6 +103,22 @@ def _render(command: argparse.ArgumentParser) -> None:
         help="of pools that name none in podTemplate (%(default)s)",
     )
     command.set_defaults(run=render_command.run)
+
+
+def _status(command: argparse.ArgumentParser) -> None:
+    command.description = "..."
+    add = command.add_argument
+    add("name", nargs="?", metavar="NAME", help="of the pool (default: a table of all pools)")
+    where = command.add_mutually_exclusive_group()
+    where.add_argument("-n", "--namespace", help="of the pool (default: the context's)")
+    where.add_argument(
+        "-A", "--all-namespaces", action="store_true", help="the pools of all namespaces"
+    )
+    add("--context", help="of the kubeconfig (default: its current one)")
+    add("--kubeconfig", type=Path, metavar="FILE", help="(default: KUBECONFIG, ~/.kube/config)")
+    add("-o", "--output", choices=("text", "json", "yaml"), default="text", help="(%(default)s)")
+    add("-w", "--watch", action="store_true", help="show it again whenever it changes")
+    command.set_defaults(run=status_command.run, prog="splitpool")
 
 
 def _crd(command: argparse.ArgumentParser) -> None:
