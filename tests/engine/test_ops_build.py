@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from splitpool_worker.ops import OpsUnavailable, choose
-from splitpool_worker.ops.build import BuildFailed, library
+from splitpool_worker.ops.build import library
+from splitpool_worker.ops.choice import OpsUnavailable, choose
+from splitpool_worker.ops.compiling import BuildFailed
 from splitpool_worker.ops.cpu import CpuOps
 
 CPU = torch.device("cpu")

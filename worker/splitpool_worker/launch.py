@@ -11,7 +11,7 @@ from prometheus_client import disable_created_metrics
 from splitpool_worker.config import WorkerConfig
 from splitpool_worker.exits import BAD_ARGUMENTS, Refused, refusing
 from splitpool_worker.loading import load
-from splitpool_worker.ops import OpsUnavailable
+from splitpool_worker.ops.choice import OpsUnavailable
 from splitpool_worker.serving import (
     Model,
     Stop,

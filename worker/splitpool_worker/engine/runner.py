@@ -15,8 +15,9 @@ from splitpool_worker.engine.indices import Indices
 from splitpool_worker.engine.kv_cache import KVCache
 from splitpool_worker.models.config import ModelConfig
 from splitpool_worker.models.llama import Llama, load_llama
-from splitpool_worker.ops import Ops, choose
+from splitpool_worker.ops.choice import choose
 from splitpool_worker.ops.cpu import unsupported
+from splitpool_worker.ops.interface import Ops
 
 DTYPES = {"bfloat16": torch.bfloat16, "float32": torch.float32}
 

@@ -11,7 +11,8 @@ from splitpool_worker.engine.arena import Arena
 from splitpool_worker.engine.indices import Indices
 from splitpool_worker.engine.kv_cache import LayerCache, Shape
 from splitpool_worker.models.config import ModelConfig
-from splitpool_worker.ops.build import NATIVE, BuildFailed, library
+from splitpool_worker.ops.build import NATIVE, library
+from splitpool_worker.ops.compiling import BuildFailed
 from splitpool_worker.ops.interface import Rope, Weight
 
 # Floats that the kernels handle at once: they have no code for what is left of a row.
