@@ -103,6 +103,7 @@ def _complain(duty: asyncio.Task[None]) -> None:
 
 async def _follow(parts: Parts, discovery: Discovery) -> None:
     """Applies every snapshot; what cannot be read leaves the last good one in force."""
+    shown = (-1, -1)
     while True:
         try:
             snapshot = await discovery.read()
@@ -111,12 +112,10 @@ async def _follow(parts: Parts, discovery: Discovery) -> None:
         else:
             parts.fleet.apply(snapshot)
             parts.prober.follow()
-            log.info(
-                "generation %d: %d pools, %d workers",
-                snapshot.generation,
-                len(snapshot.pools),
-                len(snapshot.workers),
-            )
+            counts = (len(snapshot.pools), len(snapshot.workers))
+            if counts != shown:
+                log.info("generation %d: %d pools, %d workers", snapshot.generation, *counts)
+                shown = counts
         await discovery.changed()
 
 

@@ -2,10 +2,8 @@
 
 import asyncio
 import json
-import os
 import signal
 import socket
-import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -14,41 +12,8 @@ from urllib.parse import urlsplit
 import aiohttp
 
 from fakes.fake_worker import FakeWorker, Script, started
+from fakes.router_process import RouterProcess, start
 from fakes.router_rig import CHAT, chat, events, pool_object, write_endpoints
-
-
-class RouterProcess:
-    """A router started by its command line."""
-
-    def __init__(self, process: asyncio.subprocess.Process) -> None:
-        self.process = process
-        self.url = ""
-
-    async def line(self, word: str) -> str:
-        """The next line of stderr that contains a word."""
-        assert self.process.stderr is not None
-        async with asyncio.timeout(30):
-            async for line in self.process.stderr:
-                if word in line.decode():
-                    return line.decode()
-        raise AssertionError(f"the router ended without saying {word!r}")
-
-    async def ended(self) -> int:
-        """Its exit code."""
-        async with asyncio.timeout(30):
-            return await self.process.wait()
-
-
-async def start(*args: str, **env: str) -> RouterProcess:
-    process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-m",
-        "splitpool_router",
-        *args,
-        stderr=asyncio.subprocess.PIPE,
-        env={**os.environ, **env},
-    )
-    return RouterProcess(process)
 
 
 @asynccontextmanager
@@ -61,12 +26,10 @@ async def serving(
         write_endpoints(endpoints, [pool_object()], [worker])
         router = await start("--port", "0", "--endpoints", str(endpoints), *args, **env)
         try:
-            router.url = (await router.line("listens on")).split()[-1]
+            await router.listens()
             yield router
         finally:
-            if router.process.returncode is None:
-                router.process.kill()
-                await router.process.wait()
+            await router.kill()
 
 
 async def test_sigterm_lets_open_streams_finish_and_refuses_new_ones(tmp_path: Path) -> None:
@@ -137,7 +100,8 @@ async def test_a_missing_endpoints_file_is_waited_for(tmp_path: Path) -> None:
     worker, endpoints = FakeWorker(), tmp_path / "endpoints.json"
     router = await start("--port", "0", "--endpoints", str(endpoints))
     try:
-        url = (await router.line("listens on")).split()[-1]
+        await router.listens()
+        url = router.url
         async with started(worker), aiohttp.ClientSession() as client:
             async with client.get(url + "/ready") as response:
                 assert response.status == 503
@@ -146,8 +110,7 @@ async def test_a_missing_endpoints_file_is_waited_for(tmp_path: Path) -> None:
             async with client.post(url + CHAT, json=chat()) as response:
                 assert response.status == 200
     finally:
-        router.process.kill()
-        await router.process.wait()
+        await router.kill()
 
 
 async def test_neither_bodies_nor_credentials_are_logged(tmp_path: Path) -> None:

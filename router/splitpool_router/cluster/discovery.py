@@ -21,7 +21,7 @@ from splitpool_router.fleet.pools import Pool, from_object
 log = logging.getLogger(__name__)
 
 # In a storm of events snapshots are this far apart; a single one is taken at once.
-_GAP_SECONDS = 0.1
+_GAP_SECONDS = 0.2
 
 Name = tuple[str, str]
 T = TypeVar("T")
@@ -32,14 +32,15 @@ class Kept(Generic[T]):
 
     def __init__(self, read: Callable[[Object], T | None], changed: Callable[[], None]) -> None:
         self.values: dict[Name, T] = {}
+        self._versions: dict[Name, str] = {}
         self._read = read
         self._changed = changed
 
     def replace(self, objects: Iterable[Object]) -> None:
         """These and no others exist."""
         listed = {_name(found): found for found in objects}
-        for name in self.values.keys() - listed.keys():
-            del self.values[name]
+        for name in self._versions.keys() - listed.keys():
+            self._forget(name)
         for name, found in listed.items():
             self._accept(name, found)
         self._changed()
@@ -54,11 +55,15 @@ class Kept(Generic[T]):
 
     def drop(self, found: Object) -> None:
         """One is gone."""
-        if self.values.pop(_name(found), None) is not None:
+        if self._forget(_name(found)) is not None:
             self._changed()
 
     def _accept(self, name: Name, found: Object) -> None:
         """What cannot be read leaves what was read before in force."""
+        version = found["metadata"]["resourceVersion"]
+        if self._versions.get(name) == version:
+            return
+        self._versions[name] = version
         try:
             value = self._read(found)
         except (ValidationError, UnknownRole) as error:
@@ -68,6 +73,10 @@ class Kept(Generic[T]):
             self.values.pop(name, None)
         else:
             self.values[name] = value
+
+    def _forget(self, name: Name) -> T | None:
+        self._versions.pop(name, None)
+        return self.values.pop(name, None)
 
 
 class ClusterDiscovery:

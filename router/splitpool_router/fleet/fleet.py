@@ -2,7 +2,7 @@
 
 import random
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Sequence
 
 from splitpool_router.errors import ModelNotFound, NoReadyWorker, ShuttingDown
 from splitpool_router.fleet.discovery import Snapshot
@@ -26,6 +26,7 @@ class Fleet:
         self.workers: dict[WorkerKey, Worker] = {}
         self.queues: dict[tuple[PoolKey, LatencyClass], ClassQueue] = {}
         self._by_model: dict[str, Pool] = {}
+        self._by_pool: dict[PoolKey, list[Worker]] = {}
         self._estimators: dict[str, Estimator] = {}
         self._rng = rng or random.Random()
         self._shutting_down = False
@@ -36,6 +37,9 @@ class Fleet:
         self.pools = {pool.key: pool for pool in snapshot.pools}
         self._by_model = serving(snapshot.pools)
         self.workers = {_key(endpoint): self._worker(endpoint) for endpoint in snapshot.workers}
+        self._by_pool = {}
+        for worker in self.workers.values():
+            self._by_pool.setdefault(worker.endpoint.pool_key, []).append(worker)
         self._apply_queues()
         self.pump()
 
@@ -66,9 +70,9 @@ class Fleet:
         """What was learned about a model's tokens."""
         return self._estimators.setdefault(model, Estimator())
 
-    def workers_of(self, pool: PoolKey) -> Iterator[Worker]:
+    def workers_of(self, pool: PoolKey) -> Sequence[Worker]:
         """The workers of a pool, of any class."""
-        return (w for w in self.workers.values() if w.endpoint.pool_key == pool)
+        return self._by_pool.get(pool, ())
 
     def runs(self, worker: Worker) -> bool:
         """Whether this incarnation of a worker still answers."""
@@ -78,6 +82,13 @@ class Fleet:
         """Lets in who may enter now."""
         for queue in self.queues.values():
             queue.pump()
+
+    def pump_for(self, worker: Worker) -> None:
+        """Lets in who may enter now that a worker says something else."""
+        for cls in worker.endpoint.classes:
+            queue = self.queues.get((worker.endpoint.pool_key, cls))
+            if queue is not None:
+                queue.pump()
 
     def shut_down(self) -> None:
         """Refuses new requests; those that wait or run go on."""

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
@@ -110,8 +110,7 @@ class PoolObject(Lenient):
     spec: _Spec = Field()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PoolKey:
+class PoolKey(NamedTuple):
     """What names a pool."""
 
     namespace: str

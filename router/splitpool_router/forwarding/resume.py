@@ -1,6 +1,8 @@
 """Finds a stream again: by its id at the worker that it names, by a request id at any worker."""
 
-from collections.abc import Iterator
+import asyncio
+import itertools
+from collections.abc import Iterable, Iterator
 
 import aiohttp
 from aiohttp import web
@@ -19,6 +21,9 @@ from splitpool_router.forwarding.streams import Live, LiveRequests, Name, holder
 from splitpool_router.measuring.metrics import Metrics
 
 _RESULTS = {200: "resumed", 204: "finished", 404: "not_found", 410: "gone"}
+
+# Who asks by a request id alone asks every worker, so many together.
+_AT_ONCE = 16
 
 
 class Resume:
@@ -101,27 +106,48 @@ class Resume:
     ) -> aiohttp.ClientResponse:
         """The first answer that is not 404; an unreachable worker may hold it, a gone one not."""
         silent: AttemptFailed | None = None
-        for worker in self._candidates(found):
-            try:
-                answer = await self._ask(request, caller, worker)
-            except AttemptFailed as failed:
-                silent = failed if failed.failure is not Failure.NOT_SENT else silent
-                continue
-            if answer.status != 404:
+        candidates = self._candidates(found)
+        count = _AT_ONCE if found is None else 1
+        while group := list(itertools.islice(candidates, count)):
+            count = _AT_ONCE
+            answer, failed = await self._ask_all(request, caller, group)
+            if answer is not None:
                 return answer
-            answer.close()
+            silent = failed or silent
         if silent is not None:
             raise refusal(silent)
         if found is not None:
             raise StreamLost("the request's worker is gone: send the request again")
         raise StreamNotFound("no worker knows a stream of this id of yours")
 
+    async def _ask_all(
+        self, request: web.Request, caller: str, workers: Iterable[Worker]
+    ) -> tuple[aiohttp.ClientResponse | None, AttemptFailed | None]:
+        """The answer of the worker that has it, or how one failed that may have it."""
+        asked = [asyncio.create_task(self._ask(request, caller, worker)) for worker in workers]
+        answer: aiohttp.ClientResponse | None = None
+        silent: AttemptFailed | None = None
+        try:
+            await asyncio.wait(asked)
+            for task in asked:
+                error = task.exception()
+                if error is None and task.result().status != 404:
+                    answer = answer or task.result()
+                elif isinstance(error, AttemptFailed):
+                    silent = error if error.failure is not Failure.NOT_SENT else silent
+                elif error is not None:
+                    raise error
+            return answer, silent
+        finally:
+            for task in asked:
+                if not task.cancel() and task.exception() is None and task.result() is not answer:
+                    task.result().close()
+
     def _candidates(self, found: tuple[Name, Live] | None) -> Iterator[Worker]:
-        """Every worker once, the one that got the request first."""
+        """Every worker once: the one that got the request, then those that answer."""
         known = found[1].worker if found else None
-        workers = list(self._fleet.workers.values())
-        yield from (worker for worker in workers if worker is known)
-        yield from (worker for worker in workers if worker is not known)
+        workers = self._fleet.workers.values()
+        return iter(sorted(workers, key=lambda each: (each is not known, not each.reachable)))
 
     async def _ask(
         self, request: web.Request, caller: str, worker: Worker

@@ -103,8 +103,15 @@ class LiveRequests:
             return False
         if live.readers > 0:
             return True
-        lost = live.worker is None or not self._worker_runs(live.worker)
-        return not lost and self._clock() < (live.expires or 0.0)
+        return not self._lost(live) and self._clock() < (live.expires or 0.0)
+
+    def _lost(self, live: Live) -> bool:
+        """Whether the worker is gone, or is another process than the one that had the stream."""
+        worker = live.worker
+        if worker is None or not self._worker_runs(worker):
+            return True
+        key = stream_key(live.stream_id or "")
+        return key is not None and worker.report is not None and worker.report.stream_key != key
 
     def _purge(self) -> None:
         while self._live:
