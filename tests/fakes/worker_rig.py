@@ -18,6 +18,7 @@ from splitpool_worker import config
 from splitpool_worker.api.metrics import ClassMemory
 from splitpool_worker.api.service import Intervals, Service
 from splitpool_worker.engine.batch import Batch
+from splitpool_worker.fences.verdict import Enforcement, Fence
 from splitpool_worker.serving import Model, listening, running
 
 KV_BYTES = 10  # of one token; what it is does not matter to a fake model
@@ -117,6 +118,7 @@ async def worker(
         memory={part.cls: memory for part in parsed.classes},
         ops="reference",
         device="here",
+        fence=Fence(enforcement=Enforcement.CGROUP, limit=3 << 30, seen="a test"),
     )
     quick = intervals or Intervals(sweep=0.01, closing=1.0)
     bound = socket.create_server(("127.0.0.1", 0))

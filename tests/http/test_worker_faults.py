@@ -274,6 +274,17 @@ async def test_the_metrics_speak_both_dialects_and_carry_no_ids(rig: Rig) -> Non
     assert rig.service.stream_key not in shown
 
 
+async def test_a_worker_reports_the_fence_that_it_sees(rig: Rig) -> None:
+    _, state = await get(rig, "/ready")
+    async with rig.http.get(f"{rig.url}/metrics") as response:
+        shown = await response.text()
+
+    assert state["enforcement"] == "Cgroup"
+    assert state["fence"] == {"limit": 3 << 30, "seen": "a test"}
+    where = 'enforcement="Cgroup",model="toy",namespace="default",pool="pool"'
+    assert f"splitpool_worker_vram_limit_bytes{{{where}}} 3.221225472e+09" in shown
+
+
 async def test_a_handler_that_ends_leaves_no_request_behind(rig: Rig) -> None:
     async def leave() -> None:
         url, body = f"{rig.url}/v1/completions", FIXED | {"prompt": "x" * 99}

@@ -62,6 +62,7 @@ class WorkerConfig:
     static: bool
     class_priority: bool
     classes: tuple[ClassConfig, ...]
+    host_memory: int
     internal_token: str | None
     node_name: str | None
 
@@ -151,6 +152,7 @@ def _config(
         static=known.static,
         class_priority=known.class_priority,
         classes=classes,
+        host_memory=known.host_memory_bytes,
         internal_token=env.get("SPLITPOOL_INTERNAL_TOKEN") or None,
         node_name=env.get("NODE_NAME") or None,
     )
@@ -269,6 +271,12 @@ def _add_serving(parser: argparse.ArgumentParser) -> None:
     add("--resume-mode", choices=[mode.value for mode in ResumeMode], default="OnRequest")
     add("--resume-window-seconds", type=number(float, 0, 86400), default=30.0)
     add("--resume-buffer-bytes", type=number(quantity.parse, 4096), default=4 << 20)
+    add(
+        "--host-memory-bytes",
+        type=number(quantity.parse, 0),
+        default=1 << 30,
+        help="what the process may take beside its quotas (default: 1Gi)",
+    )
     add("--drain-seconds", type=number(float, 0), default=120.0, help="for running streams")
     add("--step-log", metavar="FILE", help="write one JSON line per step")
     add("--static", action="store_true", help="comparison only: batches with fixed members")

@@ -13,6 +13,7 @@ from splitpool_worker.checkpoint.inspect import ModelCard
 from splitpool_worker.checkpoint.weights import resolve
 from splitpool_worker.config import ConfigError, WorkerConfig
 from splitpool_worker.engine.runner import TorchRunner
+from splitpool_worker.fences import seeing
 from splitpool_worker.schedule.sequence import LatencyClass
 from splitpool_worker.serving import Model
 from splitpool_worker.sizing import expected_ops, sized
@@ -45,12 +46,15 @@ def _load(config: WorkerConfig) -> Model:
     if runner.ops_name != wanted:  # no compiler: the reference operations need other workspace
         card, parts = sized(config, runner.ops_name)
         runner = _runner(config, card, parts, runner.ops_name)
+    fence = seeing.fence(config)
+    log.info("fence: %s (%s)", fence.enforcement, fence.seen)
     return Model(
         runner=runner,
         text=tokenizer.load(resolve(config.model)),
         memory={cls: _memory(part, card) for cls, part in parts.items()},
         ops=runner.ops_name,
         device=_device(config),
+        fence=fence,
         bytes_per_second=bandwidth,
     )
 

@@ -21,6 +21,7 @@ from splitpool_worker.api.streams import Registry
 from splitpool_worker.config import ClassConfig, WorkerConfig
 from splitpool_worker.engine.batch import Runner
 from splitpool_worker.engine.engine import Engine
+from splitpool_worker.fences.verdict import Fence
 from splitpool_worker.schedule.limits import ClassLimits, WorkerLimits
 from splitpool_worker.schedule.sequence import LatencyClass, Request, SamplingParams, TokenOutput
 from splitpool_worker.text.tokenizer import TextModel
@@ -40,6 +41,7 @@ class Model:
     memory: Mapping[LatencyClass, ClassMemory]
     ops: str
     device: str  # GPU or host: workers that share it yield to one another
+    fence: Fence
     bytes_per_second: float | None = None
 
 
@@ -83,6 +85,7 @@ async def running(
     metrics = Metrics(
         Identity(pool=config.pool, namespace=config.namespace, model=config.model_name),
         model.memory,
+        fence=model.fence,
         block_size=config.block_size,
         bytes_per_second=model.bytes_per_second,
     )
@@ -108,6 +111,7 @@ async def running(
         max_model_len=model.runner.max_model_len,
         ops=model.ops,
         device=model.device,
+        fence=model.fence,
         stream_key=secrets.token_hex(4),
         intervals=intervals or Intervals(),
     )

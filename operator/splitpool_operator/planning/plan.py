@@ -117,19 +117,23 @@ def worker(
         classes=classes,
         gpu=None if on_cpu else gpu,
         quotas=MappingProxyType({each: class_spec(spec, each).vram for each in classes}),
-        host_memory=max(part.host_memory for part in parts),
+        host_memory=_host_memory(spec, classes),
         largest_step=Step(
             tokens=sum(defaults.token_budget(spec, each) for each in classes),
             rows=sum(part.max_batch for part in parts),
         ),
-        argv=(*_common(pool, name, threads, drain, classes[0]), *_class_flags(spec, classes)),
+        argv=(*_common(pool, name, threads, drain, classes), *_class_flags(spec, classes)),
         env=MappingProxyType(_env(spec, threads, gpu)),
         drain_seconds=drain,
     )
 
 
+def _host_memory(spec: Spec, classes: tuple[ClassName, ...]) -> int:
+    return max(class_spec(spec, each).host_memory for each in classes)
+
+
 def _common(
-    pool: InferencePool, name: str, threads: int, drain: int, first: ClassName
+    pool: InferencePool, name: str, threads: int, drain: int, classes: tuple[ClassName, ...]
 ) -> tuple[str, ...]:
     spec = pool.spec
     length = spec.model.max_model_len
@@ -140,7 +144,8 @@ def _common(
         *(("--max-model-len", str(length)) if length is not None else ()),
         *("--device", "cpu" if spec.accelerator.type == "cpu" else "cuda"),
         *("--threads", str(threads)),
-        *("--max-step-ms", str(defaults.max_step_ms(spec, first))),
+        *("--max-step-ms", str(defaults.max_step_ms(spec, classes[0]))),
+        *("--host-memory-bytes", str(_host_memory(spec, classes))),
         *("--resume-mode", spec.resume.mode),
         *("--resume-window-seconds", str(spec.resume.window_seconds)),
         *("--resume-buffer-bytes", str(spec.resume.buffer_bytes)),

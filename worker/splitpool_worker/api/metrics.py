@@ -1,5 +1,6 @@
 """What this worker measures: steps as the engine reports them, requests as their tokens come."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -7,6 +8,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 
 from splitpool_worker.api.generation import Choice, Generation
 from splitpool_worker.api.series import Gaps, OwnSeries, VllmSeries
+from splitpool_worker.fences.verdict import Fence
 from splitpool_worker.schedule.sequence import LatencyClass
 from splitpool_worker.schedule.stats import ClassLoad, StepStats
 
@@ -48,6 +50,7 @@ class Metrics:
         identity: Identity,
         memory: Mapping[LatencyClass, ClassMemory],
         *,
+        fence: Fence,
         block_size: int,
         bytes_per_second: float | None = None,
     ) -> None:
@@ -62,12 +65,12 @@ class Metrics:
             "model": identity.model,
         }
         self._model = identity.model
-        self._declare(block_size)
+        self._declare(fence, block_size)
         self._gaps = Gaps(self._worker, [cls.value for cls in memory])
         self._registry.register(self._gaps)
         self._generated = dict.fromkeys(memory, 0)  # tokens not yet in their counters
 
-    def _declare(self, block_size: int) -> None:
+    def _declare(self, fence: Fence, block_size: int) -> None:
         """Constants, and zeros: a series that is not there yet looks like one that broke."""
         for cls, memory in self._memory.items():
             labels = self._class(cls)
@@ -75,6 +78,8 @@ class Metrics:
             self._own.vram_weights.labels(**labels).set(memory.weights)
             self._own.vram_kv.labels(**labels).set(memory.kv)
             self._own.vram_violations.labels(**labels)
+        limit = self._own.vram_limit.labels(**self._worker, enforcement=fence.enforcement.value)
+        limit.set(math.inf if fence.limit is None else fence.limit)
         kv = sum(memory.kv // memory.kv_bytes_per_token for memory in self._memory.values())
         self._vllm.cache_config.labels(self._model, str(block_size), str(kv // block_size)).set(1)
         for reason in ("stop", "length", "abort", "error"):

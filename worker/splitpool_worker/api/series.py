@@ -76,6 +76,9 @@ class OwnSeries:
         self.utilisation = gauge("batch_utilisation_ratio", "Tokens produced / (slots x steps)")
         self.replay = gauge("replay_buffer_bytes", "Events kept for resuming", *_WORKER)
         self.vram_quota = gauge("vram_quota_bytes", "VRAM quota")
+        self.vram_limit = gauge(
+            "vram_limit_bytes", "Fence that the worker sees", *_WORKER, "enforcement"
+        )
         self.vram_weights = gauge("vram_weights_bytes", "VRAM of the weights")
         self.vram_kv = gauge("vram_kv_bytes", "VRAM set aside for KV")
         self.vram_used = gauge("vram_used_bytes", "VRAM in use")

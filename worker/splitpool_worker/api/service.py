@@ -16,6 +16,7 @@ from splitpool_worker.api.metrics import ClassMemory, Metrics
 from splitpool_worker.api.streams import Registry
 from splitpool_worker.config import WorkerConfig
 from splitpool_worker.engine.engine import Engine
+from splitpool_worker.fences.verdict import Fence
 from splitpool_worker.schedule.sequence import LatencyClass
 from splitpool_worker.text.tokenizer import TextModel
 
@@ -45,6 +46,7 @@ class Service:
     max_model_len: int
     ops: str
     device: str
+    fence: Fence
     stream_key: str
     intervals: Intervals = Intervals()
     clock: Callable[[], float] = time.monotonic
@@ -89,7 +91,8 @@ class Service:
             "streamKey": self.stream_key,
             "maxModelLen": self.max_model_len,
             "ops": self.ops,
-            "enforcement": "Cooperative",
+            "enforcement": self.fence.enforcement.value,
+            "fence": {"limit": self.fence.limit, "seen": self.fence.seen},
             "vram": {
                 cls.value: {
                     "quota": memory.quota,
