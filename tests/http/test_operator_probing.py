@@ -29,8 +29,9 @@ class Answers:
 
     async def ready(self, request: web.Request) -> web.Response:
         self.asked.append("ready")
-        body = {"enforcement": "Cgroup", "vram": {"batch": VRAM}, "ready": True}
-        return web.json_response(body)
+        fence = {"limit": 9, "seen": "a file"}
+        body = {"enforcement": "Cgroup", "fence": fence, "vram": {"batch": VRAM}, "ready": True}
+        return web.json_response(body if self.status == 200 else {}, status=self.status)
 
     async def pools(self, request: web.Request) -> web.Response:
         self.asked.append("pools")
@@ -80,7 +81,7 @@ async def test_a_worker_reports_its_fence_and_its_quota(
     now = 0.0
     probe = HttpProbe(http, None, clock=lambda: now)
     report = WorkerReport(
-        enforcement="Cgroup", vram={"batch": Vram(quota=9, weights=2, kv=6, used=3)}
+        enforcement="Cgroup", seen="a file", vram={"batch": Vram(quota=9, weights=2, kv=6, used=3)}
     )
     assert await probe.workers([worker("a")]) == {"a": report}
     assert await probe.workers([worker("a")]) == {"a": report}
@@ -88,6 +89,23 @@ async def test_a_worker_reports_its_fence_and_its_quota(
     now = 241.0
     await probe.workers([worker("a")])
     assert answers.asked == ["ready", "ready"]
+
+
+async def test_a_worker_that_falls_silent_is_asked_again_soon_and_its_last_words_hold(
+    http: aiohttp.ClientSession, server: tuple[str, int], answers: Answers
+) -> None:
+    now = 0.0
+    probe = HttpProbe(http, None, clock=lambda: now)
+    answers.status = 500
+    assert await probe.workers([worker("a")]) == {}
+    answers.status, now = 200, 5.0
+    said = await probe.workers([worker("a")])
+    assert said["a"].enforcement == "Cgroup"
+    answers.status, now = 500, 250.0
+    assert await probe.workers([worker("a")]) == said
+    now = 255.0
+    await probe.workers([worker("a")])
+    assert answers.asked == ["ready"] * 4
 
 
 async def test_a_silent_worker_is_missing(

@@ -1,6 +1,7 @@
 """The status says what was observed, in conditions that kstatus understands."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -146,7 +147,7 @@ def test_with_a_shared_worker_both_classes_have_its_figures() -> None:
 
 def reports(fence: str, used: int = 0) -> dict[str, WorkerReport]:
     vram = Vram(quota=1024**3, weights=300 * 1024**2, kv=500 * 1024**2, used=used)
-    report = WorkerReport(enforcement=fence, vram={"interactive": vram})
+    report = WorkerReport(enforcement=fence, seen="a GPU", vram={"interactive": vram})
     return {"assistant-interactive-0": report, "assistant-batch-0": report}
 
 
@@ -158,6 +159,7 @@ def test_enforcement_is_what_workers_have_seen(fence: str, expected: tuple[str, 
     of = view(reports=reports(fence))
     found = conditions(of)["QuotaEnforced"]
     assert (found["status"], found["reason"]) == expected
+    assert f"{fence} (a GPU)" in found["message"]
     assert status(of, NOW)["enforcement"] == fence
     assert summary(of)[0] == "True"
 
@@ -175,13 +177,31 @@ def test_below_the_demanded_fence_a_pool_is_stalled() -> None:
     all_pods = {pod.uid: weak["assistant-batch-0"] for role in of.roles for pod in role.pods}
     of = view(strict, [READY, READY], reports=all_pods)
     assert summary(of) == ("False", "EnforcementTooWeak", "False", "True")
-    assert conditions(of)["QuotaEnforced"]["reason"] == "EnforcementTooWeak"
+    found = conditions(of)
+    assert found["QuotaEnforced"]["reason"] == "EnforcementTooWeak"
+    for words in ("Cooperative (a GPU)", "minimumEnforcement is Driver", "lower it"):
+        assert words in found["Stalled"]["message"]
 
 
-def test_a_fence_that_nobody_knows_counts_as_cooperative() -> None:
-    assert weakest(["Hardware", "Wishful"]) == "Cooperative"
+def test_a_pool_that_demands_a_fence_waits_until_every_worker_has_named_one() -> None:
+    strict = pool(GPU, {"spec.sharing.minimumEnforcement": "Driver"})
+    of = view(strict, [READY, READY])
+    known = reports("Driver")["assistant-batch-0"]
+    answered = {pod.uid: known for role in of.roles for pod in role.pods}
+    late = dict(list(answered.items())[1:])
+    assert summary(replace(of, reports=late)) == ("False", "NotReported", "True", "False")
+    assert summary(replace(of, reports=answered))[0] == "True"
+
+
+def test_of_several_fences_the_weakest_counts_and_one_that_nobody_knows_is_cooperative() -> None:
+    def worker(fence: str, seen: str = "") -> WorkerReport:
+        return WorkerReport(enforcement=fence, seen=seen)
+
+    assert str(weakest([worker("Hardware"), worker("Wishful")])) == "Cooperative"
+    two = [worker("MPS", "a"), worker("MPS", "b"), worker("Driver", "c")]
+    assert str(weakest(two)) == str(weakest(two[::-1])) == "MPS (b)"
     assert weakest([]) is None
-    assert [weakest([each]) for each in STRENGTH] == [*STRENGTH]
+    assert [str(weakest([worker(each)])) for each in STRENGTH] == [*STRENGTH]
 
 
 def test_what_moves_with_traffic_is_written_in_steps() -> None:

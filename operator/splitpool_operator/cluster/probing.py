@@ -20,12 +20,13 @@ _ASK_SECONDS = aiohttp.ClientTimeout(total=3, sock_connect=1)
 _TOKEN_SECONDS = aiohttp.ClientTimeout(total=30)
 # What a worker reports moves with its traffic and is read again this much later.
 _REPORT_SECONDS = 240.0
+_SILENCE_SECONDS = 4.0
 _ERRORS = (aiohttp.ClientError, OSError, TimeoutError, ValueError, KeyError, TypeError)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Reported:
-    at: float
+    until: float
     report: WorkerReport | None
 
 
@@ -47,14 +48,10 @@ class HttpProbe:
     async def workers(self, pods: Sequence[PodState]) -> Mapping[str, WorkerReport]:
         """What ready workers report, by the uid of their pod."""
         now = self._clock()
-        old = [
-            pod
-            for pod in pods
-            if pod.uid not in self._reports or now - self._reports[pod.uid].at > _REPORT_SECONDS
-        ]
+        old = [pod for pod in pods if self._is_old(pod.uid, now)]
         found = await asyncio.gather(*(self._report(pod) for pod in old))
         for pod, report in zip(old, found, strict=True):
-            self._reports[pod.uid] = _Reported(at=now, report=report)
+            self._remember(pod.uid, report, now)
         known = {pod.uid: self._reports[pod.uid].report for pod in pods}
         self._forget(now)
         return {uid: report for uid, report in known.items() if report is not None}
@@ -131,10 +128,23 @@ class HttpProbe:
         except _ERRORS:
             return None
 
+    def _is_old(self, uid: str, now: float) -> bool:
+        known = self._reports.get(uid)
+        return known is None or now > known.until
+
+    def _remember(self, uid: str, report: WorkerReport | None, now: float) -> None:
+        """Silence is asked again soon, and until then the worker's last words hold."""
+        if report is not None:
+            self._reports[uid] = _Reported(until=now + _REPORT_SECONDS, report=report)
+            return
+        known = self._reports.get(uid)
+        last = None if known is None else known.report
+        self._reports[uid] = _Reported(until=now + _SILENCE_SECONDS, report=last)
+
     def _forget(self, now: float) -> None:
         """Pods that nobody has asked about for long are gone."""
         for uid, known in list(self._reports.items()):
-            if now - known.at > 4 * _REPORT_SECONDS:
+            if now - known.until > 3 * _REPORT_SECONDS:
                 del self._reports[uid]
 
 
@@ -151,4 +161,6 @@ def _read_report(raw: Mapping[str, Any]) -> WorkerReport:
         name: Vram(**{key: int(part[key]) for key in ("quota", "weights", "kv", "used")})
         for name, part in raw["vram"].items()
     }
-    return WorkerReport(enforcement=str(raw["enforcement"]), vram=vram)
+    return WorkerReport(
+        enforcement=str(raw["enforcement"]), seen=str(raw["fence"]["seen"]), vram=vram
+    )

@@ -34,11 +34,11 @@ def fence_too_weak(view: View) -> Finding | None:
     """The workers see no fence as strong as the pool demands."""
     for role in view.roles:
         fence = view.fence_of(role)
-        if fence is not None and weaker(fence, view.minimum):
+        if fence is not None and weaker(fence.enforcement, view.minimum):
             text = (
-                f"{role.name}: workers see {fence} enforcement at best and spec.sharing."
-                f"minimumEnforcement is {view.minimum}; lower it or use a mode or a driver that "
-                "enforces more"
+                f"{role.name}: the strongest fence that all workers see is {fence} and "
+                f"spec.sharing.minimumEnforcement is {view.minimum}; lower it or use a mode or a "
+                "driver that enforces more"
             )
             return Finding(reason=reasons.ENFORCEMENT_TOO_WEAK, message=text, final=True)
     return None
@@ -98,6 +98,20 @@ def started(view: View) -> Finding | None:
     return None
 
 
+def fence_reported(view: View) -> Finding | None:
+    """Where the pool demands a fence, every worker has said which one it sees."""
+    if view.minimum == "Cooperative":
+        return None
+    for role in view.roles:
+        if role.ready and view.fence_of(role) is None:
+            text = (
+                f"{role.name}: not every worker has said which fence it sees, and spec.sharing."
+                f"minimumEnforcement is {view.minimum}"
+            )
+            return Finding(reason=reasons.NOT_REPORTED, message=text)
+    return None
+
+
 def answers(view: View) -> Finding | None:
     """A router knows this generation and a probe token came back."""
     return view.probe
@@ -112,6 +126,7 @@ CHECKS: tuple[Check, ...] = (
     in_trouble,
     rolled_out,
     started,
+    fence_reported,
     answers,
 )
 

@@ -101,10 +101,10 @@ def _quota_enforced(view: View) -> Condition:
         text = "no worker has reported the fence that it sees"
         return Condition(type=kind, status="Unknown", reason=reasons.NOT_REPORTED, message=text)
     text = f"the weakest fence that a worker sees is {fence}"
-    if weaker(fence, view.minimum):
+    if weaker(fence.enforcement, view.minimum):
         text = f"{text}, below {view.minimum}"
         return _condition(kind, False, reasons.ENFORCEMENT_TOO_WEAK, text)
-    if fence == "Cooperative":
+    if fence.enforcement == "Cooperative":
         text = f"{text}: the workers keep to their quotas by themselves only"
         return _condition(kind, False, reasons.COOPERATIVE_ONLY, text)
     return _condition(kind, True, reasons.FENCE_SEEN, text)

@@ -31,7 +31,7 @@ def status(view: View, now: str) -> dict[str, Any]:
     if pools:
         result["pools"] = pools
     if view.fence is not None:
-        result["enforcement"] = view.fence
+        result["enforcement"] = view.fence.enforcement
     return result
 
 
@@ -45,7 +45,7 @@ def _class(view: View, name: ClassName, role: RoleState) -> dict[str, Any]:
     }
     fence = view.fence_of(role)
     if fence is not None:
-        result["enforcement"] = fence
+        result["enforcement"] = fence.enforcement
     vram = _vram(view, name, role)
     if vram is not None:
         result["vram"] = _shown(vram)

@@ -1,13 +1,13 @@
 """Everything that the status is made of: the declaration, what was planned and what was seen."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from splitpool_operator.declaration import defaults
 from splitpool_operator.declaration.pool import ClassName, InferencePool
 from splitpool_operator.planning import plan
-from splitpool_operator.reporting.enforcement import WorkerReport, weakest
+from splitpool_operator.reporting.enforcement import SeenFence, WorkerReport, weakest
 from splitpool_operator.reporting.observed import RoleState
 
 
@@ -44,19 +44,19 @@ class View:
         wanted = plan.role(classes)
         return next((role for role in self.roles if role.name == wanted), None)
 
-    def fence_of(self, role: RoleState) -> str | None:
+    def fence_of(self, role: RoleState) -> SeenFence | None:
         """The weakest fence that a role's workers report; None where one is silent."""
-        uids = [pod.uid for pod in role.pods if pod.ready and not pod.terminating]
-        if not uids or any(uid not in self.reports for uid in uids):
-            return None
-        return weakest(self.reports[uid].enforcement for uid in uids)
+        return self._weakest([role])
 
     @property
-    def fence(self) -> str | None:
+    def fence(self) -> SeenFence | None:
         """The weakest fence of all workers that run; None where one is silent."""
-        fences = [self.fence_of(role) for role in self.roles if role.ready]
-        known = [fence for fence in fences if fence is not None]
-        return weakest(known) if len(known) == len(fences) else None
+        return self._weakest(self.roles)
+
+    def _weakest(self, roles: Iterable[RoleState]) -> SeenFence | None:
+        pods = [pod for role in roles for pod in role.pods if pod.ready and not pod.terminating]
+        reports = [self.reports[pod.uid] for pod in pods if pod.uid in self.reports]
+        return weakest(reports) if len(reports) == len(pods) else None
 
     @property
     def minimum(self) -> str:
