@@ -57,6 +57,22 @@ def test_only_transitions_are_told() -> None:
     assert told([], [condition("BatchAvailable", "True", "Available")]) == []
 
 
+def test_the_steps_of_a_start_or_a_rollout_are_told_of_once() -> None:
+    ready, creating, rolling, starting = (
+        condition("Ready", status, reason)
+        for status, reason in (
+            ("True", "Serving"),
+            ("False", "Creating"),
+            ("False", "RollingOut"),
+            ("False", "WorkersStarting"),
+        )
+    )
+    assert told([], [creating]) == [("Normal", "Creating")]
+    assert told([creating], [rolling]) == told([rolling], [starting]) == []
+    assert told([starting], [ready]) == [("Normal", "Serving")]
+    assert told([ready], [rolling]) == [("Normal", "RollingOut")]
+
+
 def test_a_pool_with_fields_of_a_later_version_is_read() -> None:
     assert planned.read(raw({})).key == ("ns", "assistant")
 

@@ -18,6 +18,8 @@ EXPECTED = frozenset(
         reasons.SERVING,
     }
 )
+# From one of these to another is progress that nobody has to be told of.
+_IN_PASSING = EXPECTED - {reasons.SERVING}
 
 
 def events(
@@ -31,8 +33,10 @@ def events(
     stalled = any(each["type"] == "Stalled" and each["status"] == "True" for each in after)
     told = "Stalled" if stalled else "Ready"
     for each in after:
-        changed = known.get(each["type"]) != (each["status"], each["reason"])
-        if each["type"] == told and changed:
+        was = known.get(each["type"], ("", ""))
+        changed = was != (each["status"], each["reason"])
+        goes_on = {was[1], each["reason"]} <= _IN_PASSING
+        if each["type"] == told and changed and not goes_on:
             yield _event(pool, each, now)
 
 

@@ -3,6 +3,7 @@
 Level-based: it reads the store only, so that a pool on which nothing changed costs no request.
 """
 
+import asyncio
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -81,16 +82,37 @@ class Reconciler:
         return _ASK_AGAIN_SECONDS if refusal is not None or view.probe is not None else None
 
     async def _apply(self, plan: Planned) -> Finding | None:
-        """Create and repair; the first object that could not be, which stops the rest."""
-        for manifest in plan.manifests:
-            refusal = await self._apply_one(manifest)
+        """Create and repair, Deployments last; the first object that could not be.
+
+        What does not depend on one another goes out together: a slow API server is waited for
+        once or twice, not once per object.
+        """
+        workers = kinds.DEPLOYMENT.name
+        for last in (False, True):
+            wave = [each for each in plan.manifests if (each["kind"] == workers) is last]
+            refusal = await self._apply_together([each for each in wave if self._differs(each)])
             if refusal is not None:
                 return refusal
         return None
 
+    async def _apply_together(self, manifests: list[Manifest]) -> Finding | None:
+        outcomes = await asyncio.gather(*map(self._apply_one, manifests), return_exceptions=True)
+        for outcome in outcomes:
+            if isinstance(outcome, BaseException):
+                raise outcome
+        return next((each for each in outcomes if isinstance(each, Finding)), None)
+
+    def _differs(self, manifest: Manifest) -> bool:
+        live = self._known(manifest)
+        return live is None or action(live, manifest) is not Action.KEEP
+
+    def _known(self, manifest: Manifest) -> Manifest | None:
+        metadata = manifest["metadata"]
+        return self.store.get(kinds.of(manifest), (metadata["namespace"], metadata["name"]))
+
     async def _apply_one(self, manifest: Manifest) -> Finding | None:
         kind, metadata = kinds.of(manifest), manifest["metadata"]
-        live = self.store.get(kind, (metadata["namespace"], metadata["name"]))
+        live = self._known(manifest)
         if live is None:
             # Not selected by our labels, but the name may be taken all the same.
             live = await self.kube.get(kind, metadata["namespace"], metadata["name"])
@@ -121,15 +143,7 @@ class Reconciler:
     def _states(self, pool: InferencePool, plan: Planned) -> tuple[RoleState, ...]:
         pods = self.store.of_pool(kinds.POD, pool.key)
         return tuple(
-            role_state(
-                manifest,
-                self.store.get(
-                    kinds.DEPLOYMENT,
-                    (manifest["metadata"]["namespace"], manifest["metadata"]["name"]),
-                ),
-                pods,
-                declared=declared,
-            )
+            role_state(manifest, self._known(manifest), pods, declared=declared)
             for manifest, declared in _deployments(plan)
         )
 
