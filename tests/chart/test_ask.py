@@ -1,0 +1,70 @@
+"""What `helm test` finds out about a release, with the chart's own script and a real router."""
+
+import asyncio
+import sys
+from pathlib import Path
+
+import aiohttp
+
+from cluster.helm import CHART
+from fakes.fake_worker import FakeWorker, Script, started
+from fakes.router_process import start
+from fakes.router_rig import pool_object, write_endpoints
+
+
+async def asked(tmp_path: Path, workers: list[FakeWorker]) -> tuple[int, str]:
+    """Exit status and output of the script."""
+    endpoints = tmp_path / "endpoints.json"
+    write_endpoints(endpoints, [pool_object()], workers)
+    router = await start("--port", "0", "--endpoints", str(endpoints))
+    try:
+        await router.listens()
+        await until_seen(router.url, len(workers))
+        script = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-c", (CHART / "files" / "ask.py").read_text(), router.url),
+            stdout=asyncio.subprocess.PIPE,
+        )
+        said, _ = await script.communicate()
+        return script.returncode or 0, said.decode()
+    finally:
+        await router.kill()
+
+
+async def until_seen(url: str, workers: int) -> None:
+    """Returns when the router knows the pool and has found so many workers ready."""
+    async with asyncio.timeout(30), aiohttp.ClientSession() as client:
+        while True:
+            async with client.get(f"{url}/internal/pools") as answer:
+                pools = (await answer.json())["pools"]
+            if pools and all(each["ready"] == workers for each in pools[0]["classes"].values()):
+                return
+            await asyncio.sleep(0.05)
+
+
+async def test_every_class_with_a_worker_is_asked(tmp_path: Path) -> None:
+    worker = FakeWorker(classes=("interactive", "batch"))
+    async with started(worker):
+        status, said = await asked(tmp_path, [worker])
+    assert said.splitlines() == [
+        "models: tiny",
+        "default/assistant interactive: 1 answer",
+        "default/assistant batch: 1 answer",
+    ]
+    assert status == 0
+    assert worker.executions == 2
+
+
+async def test_a_pool_without_workers_is_no_failure(tmp_path: Path) -> None:
+    status, said = await asked(tmp_path, [])
+    assert "default/assistant interactive: no worker is ready" in said
+    assert status == 0
+
+
+async def test_a_worker_that_breaks_is_one_and_is_told_in_the_routers_words(tmp_path: Path) -> None:
+    worker = FakeWorker(classes=("interactive", "batch"))
+    worker.script = Script(status=500)
+    async with started(worker):
+        status, said = await asked(tmp_path, [worker])
+    assert status == 1
+    assert "failed: HTTPError: HTTP Error 5" in said
+    assert '"code"' in said
