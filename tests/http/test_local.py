@@ -133,6 +133,22 @@ async def up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[U
         await rig.ended()
 
 
+async def test_a_disk_that_is_full_delays_what_the_router_learns_and_nothing_else(up: Up) -> None:
+    up.start()
+    await up.ready()
+    fresh = up.folder / "state" / "endpoints.new"
+    fresh.symlink_to("/dev/full")
+    before = up.pid("assistant-batch-0")
+
+    os.kill(before, signal.SIGKILL)
+    await up.until(lambda: "endpoints.json cannot be written: No space" in up.output.getvalue())
+    fresh.unlink()
+
+    await up.until(lambda: up.endpoints()["generation"] > 3)
+    await up.until(lambda: len(up.endpoints()["workers"]) == 2)
+    assert up.output.getvalue().count("endpoints.json cannot be written") <= 2
+
+
 def alive(pid: int) -> bool:
     with contextlib.suppress(psutil.NoSuchProcess):
         return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE

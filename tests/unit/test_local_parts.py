@@ -186,6 +186,26 @@ def test_a_terminal_that_went_away_stops_nothing(tmp_path: Path) -> None:
     console.close()
 
 
+def test_a_full_disk_stops_nothing_and_is_told_once(tmp_path: Path) -> None:
+    (tmp_path / "router.log").symlink_to("/dev/full")
+    stream = io.StringIO()
+    console = Console(stream, live=False, coloured=False)
+    sink = console.prefixed("router", 6, tmp_path / "router.log")
+    sink("hello")
+    sink("again")
+    console.close()
+    said = f"splitpool: {tmp_path}/router.log cannot be written: No space left on device; free"
+    assert stream.getvalue().count(said) == 1
+    assert "router | again" in stream.getvalue()
+
+
+def test_output_that_nobody_takes_stops_nothing() -> None:
+    with open("/dev/full", "w") as full:
+        console = Console(full, live=False, coloured=False)
+        console.say("hello")
+        console.close()
+
+
 def test_the_welcome_names_the_address_and_the_model() -> None:
     text = welcome("http://127.0.0.1:8080", ["smollm2"])
     assert "curl http://127.0.0.1:8080/v1/chat/completions" in text

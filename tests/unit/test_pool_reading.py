@@ -129,8 +129,33 @@ def test_control_characters_are_refused() -> None:
         reading.read("pool.yaml", b"a: \x00\n")
 
 
+def test_an_endless_file_is_refused() -> None:
+    with pytest.raises(PoolFileError, match="more than the 1048576 bytes allowed"):
+        reading.read_file(Path("/dev/zero"))
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("spec:\n  ? [a, b]\n  : 3", "p:2:5: spec: has a list for a key; write a name"),
+        ("spec:\n  {a: b}: 3", "p:2:3: spec: has a mapping for a key; write a name"),
+        ("\n'x': 1\n\"\\ud800\": 1", "p:3:1: has a key with the half character \\ud800"),
+        ('kind: "a\\ud800"', "p:1:7: kind: has the half character \\ud800"),
+        ("kind: !!bool maybe", "p:1:7: kind: 'maybe' cannot be read as !!bool"),
+        ("kind: !thing x", "p:1:7: kind: 'x' cannot be read as !thing"),
+        (f"kind: 1{'0' * 5000}", "p:1:7: kind: '1000000000"),
+    ],
+)
+def test_what_no_field_can_hold_is_told_in_our_words_with_its_place(text: str, said: str) -> None:
+    with pytest.raises(PoolFileError) as refused:
+        reading.read("p", text.encode())
+    told = str(refused.value).splitlines()
+    assert len([line for line in told if said in line]) == 1
+    assert len([line for line in told if ": kind: " in line]) <= 1
+
+
 def test_a_file_that_is_too_large_is_refused_before_it_is_parsed() -> None:
-    with pytest.raises(PoolFileError, match="more than the 1048576 allowed"):
+    with pytest.raises(PoolFileError, match="more than the 1048576 bytes allowed"):
         reading.read("pool.yaml", b"[" * (1024**2 + 1))
 
 

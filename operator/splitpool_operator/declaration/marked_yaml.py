@@ -14,8 +14,11 @@ from ruamel.yaml.reader import ReaderError
 
 from splitpool_operator.declaration.problems import Path, PoolFileError, Problem
 
-_MERGE = "tag:yaml.org,2002:merge"
-_LARGEST_FILE = 1024**2
+_TAGS = "tag:yaml.org,2002:"
+_MERGE = f"{_TAGS}merge"
+# Of a value that stands for nothing; what else is said of it says no more.
+BROKEN_VALUE = "BrokenValue"
+LARGEST_FILE = 1024**2
 _MOST_VALUES = 20_000
 _DEEPEST = 32
 
@@ -46,8 +49,8 @@ class Document:
 
 def load(file: str, content: bytes) -> list[Document]:
     """Every document of the file that is not empty. Raises PoolFileError for what is no YAML."""
-    if len(content) > _LARGEST_FILE:
-        text = f"has {len(content)} bytes, more than the {_LARGEST_FILE} allowed; split the file"
+    if len(content) > LARGEST_FILE:
+        text = f"has more than the {LARGEST_FILE} bytes allowed; split the file"
         raise PoolFileError(file, [Problem(path=(), text=text)])
     yaml = YAML(typ="safe", pure=True)
     try:
@@ -76,7 +79,7 @@ def _nodes(yaml: YAML, text: str) -> Iterator[Node]:
     constructor, _ = yaml.get_constructor_parser(text)
     while constructor.composer.check_node():
         node = constructor.composer.get_node()
-        if not (isinstance(node, ScalarNode) and node.tag == "tag:yaml.org,2002:null"):
+        if not (isinstance(node, ScalarNode) and node.tag == f"{_TAGS}null"):
             yield node
 
 
@@ -90,6 +93,16 @@ def _broken(error: MarkedYAMLError) -> Problem:
     return Problem(
         path=(), text=text, code="BrokenYAML", line=mark.line + 1, column=mark.column + 1
     )
+
+
+def _half_character(text: str) -> str | None:
+    """The first surrogate, which JSON and YAML can write and no encoding can."""
+    return next((f"\\u{ord(c):04x}" for c in text if 0xD800 <= ord(c) <= 0xDFFF), None)
+
+
+def _short(text: str) -> str:
+    shown = repr(text)
+    return shown if len(shown) <= 60 else shown[:57] + "..."
 
 
 class _Reader:
@@ -115,7 +128,22 @@ class _Reader:
             return self._mapping(node, path)
         if isinstance(node, SequenceNode):
             return [self._item(child, (*path, index)) for index, child in enumerate(node.value)]
-        return self._yaml.constructor.construct_object(node, deep=True)
+        return self._scalar(node, path)
+
+    def _scalar(self, node: Node, path: Path) -> Any:
+        try:
+            value = self._yaml.constructor.construct_object(node, deep=True)
+        except (YAMLError, ValueError, KeyError):
+            # A tag that does not exist, or one that the text does not fit.
+            tag = str(node.tag).replace(_TAGS, "!!")
+            text = f"{_short(node.value)} cannot be read as {tag}; correct it and leave out any tag"
+            self._problem(node, path, text, BROKEN_VALUE)
+            return ""
+        if isinstance(value, str) and (half := _half_character(value)):
+            text = f"has the half character {half}, which is no text; remove it"
+            self._problem(node, path, text, BROKEN_VALUE)
+            return ""
+        return value
 
     def _item(self, node: Node, path: Path) -> Any:
         self._mark(node, path)
@@ -128,7 +156,9 @@ class _Reader:
             if key_node.tag == _MERGE:
                 merged = self._merged(value_node, path) | merged
                 continue
-            key = str(key_node.value)
+            key = self._key(key_node, path)
+            if key is None:
+                continue
             here = (*path, key)
             if key in own:
                 self._duplicate(key_node, here)
@@ -136,6 +166,24 @@ class _Reader:
             self._mark(key_node, here)
             own[key] = self._read(value_node, here)
         return merged | own
+
+    def _key(self, node: Node, path: Path) -> str | None:
+        """The name of a field; None, and a problem, where it can be none."""
+        if not isinstance(node, ScalarNode):
+            kind = "a list" if isinstance(node, SequenceNode) else "a mapping"
+            self._problem(node, path, f"has {kind} for a key; write a name before the colon")
+        elif half := _half_character(str(node.value)):
+            text = f"has a key with the half character {half}, which is no text; remove it"
+            self._problem(node, path, text)
+        else:
+            return str(node.value)
+        return None
+
+    def _problem(self, node: Node, path: Path, text: str, code: str = "BrokenKey") -> None:
+        mark = node.start_mark
+        self._document.problems.append(
+            Problem(path=path, text=text, code=code, line=mark.line + 1, column=mark.column + 1)
+        )
 
     def _merged(self, node: Node, path: Path) -> dict[str, Any]:
         if isinstance(node, SequenceNode):
@@ -152,12 +200,5 @@ class _Reader:
 
     def _duplicate(self, node: Node, path: Path) -> None:
         first = self._document.marks[path]
-        self._document.problems.append(
-            Problem(
-                path=path,
-                text=f"is a duplicate key, first written in line {first.line}; keep one of them",
-                code="DuplicateKey",
-                line=node.start_mark.line + 1,
-                column=node.start_mark.column + 1,
-            )
-        )
+        text = f"is a duplicate key, first written in line {first.line}; keep one of them"
+        self._problem(node, path, text, "DuplicateKey")

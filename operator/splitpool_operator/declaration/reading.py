@@ -7,12 +7,12 @@ problem with its line. Rules between fields also run over the healthy rest of a 
 import copy
 from collections.abc import Iterable, Iterator
 from pathlib import Path as FilePath
-from typing import Any
+from typing import Any, BinaryIO
 
 from pydantic import ValidationError
 
 from splitpool_operator.declaration import marked_yaml
-from splitpool_operator.declaration.marked_yaml import Document
+from splitpool_operator.declaration.marked_yaml import BROKEN_VALUE, Document
 from splitpool_operator.declaration.pool import API_VERSION, KIND, InferencePool
 from splitpool_operator.declaration.problems import Path, PoolFileError, Problem
 from splitpool_operator.declaration.rules import RULES
@@ -38,7 +38,13 @@ _STAND_INS: dict[Path, Any] = {
 
 def read_file(file: FilePath) -> list[InferencePool]:
     """The pools of a file. Raises PoolFileError with every problem, OSError if it is unreadable."""
-    return read(str(file), file.read_bytes())
+    with file.open("rb") as stream:
+        return read(str(file), content(stream))
+
+
+def content(stream: BinaryIO) -> bytes:
+    """What a stream holds, and no more of it than shows that it is too much."""
+    return stream.read(marked_yaml.LARGEST_FILE + 1)
 
 
 def read(file: str, content: bytes) -> list[InferencePool]:
@@ -51,7 +57,8 @@ def read(file: str, content: bytes) -> list[InferencePool]:
     problems: list[Problem] = []
     for document in documents:
         pool, wrong = _pool(document)
-        problems += [*document.problems, *wrong]
+        told = {each.path for each in document.problems if each.code == BROKEN_VALUE}
+        problems += [*document.problems, *(each for each in wrong if each.path not in told)]
         if pool is not None:
             found.append((document, pool))
     problems += _conflicts(found)

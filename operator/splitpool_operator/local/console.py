@@ -1,5 +1,6 @@
 """What does the terminal show: prefixed log lines, notices, and one live status line on a TTY?"""
 
+import contextlib
 import os
 import shutil
 import sys
@@ -21,7 +22,7 @@ class Console:
         self.live = live
         self._status = ""
         self._prefixes = 0
-        self._logs: list[TextIO] = []
+        self._logs: list[LogFile] = []
 
     @classmethod
     def of(cls, stream: TextIO = sys.stdout) -> "Console":
@@ -43,13 +44,12 @@ class Console:
     def prefixed(self, name: str, width: int, file: Path) -> Callable[[str], None]:
         """A sink for one process's lines: the terminal, with its name, and a file up to a bound."""
         prefix = self._coloured_prefix(f"{name:<{width}} |")
-        log = file.open("a", encoding="utf-8", buffering=1)
+        log = LogFile(file, self.say)
         self._logs.append(log)
 
         def sink(line: str) -> None:
             self._line(f"{prefix} {line}")
-            if log.tell() < _LARGEST_LOG:
-                log.write(line + "\n")
+            log.write(line)
 
         return sink
 
@@ -58,6 +58,12 @@ class Console:
         self.status("")
         for log in self._logs:
             log.close()
+        try:
+            if not self._stream.closed:
+                self._stream.flush()
+        except OSError:
+            # Or the end of the process would try once more, and complain.
+            self._give_up()
 
     def _coloured_prefix(self, text: str) -> str:
         if not self._coloured:
@@ -78,6 +84,38 @@ class Console:
             self._stream.flush()
         except BrokenPipeError:
             # The reader went away; what is served goes on, without a terminal.
-            nowhere = os.open(os.devnull, os.O_WRONLY)
-            os.dup2(nowhere, self._stream.fileno())
-            os.close(nowhere)
+            self._give_up()
+        except OSError:
+            # A full disk may have room again later; what is served does not depend on it.
+            return
+
+    def _give_up(self) -> None:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, self._stream.fileno())
+        os.close(nowhere)
+
+
+class LogFile:
+    """The lines of one process, up to a bound; a disk that is full loses lines and nothing else."""
+
+    def __init__(self, file: Path, complain: Callable[[str], None]) -> None:
+        self._file = file.open("a", encoding="utf-8", buffering=1)
+        self._complain = complain
+        self._failing = False
+
+    def write(self, line: str) -> None:
+        """Append a line; the first of a row that cannot be written is told."""
+        try:
+            if self._file.tell() < _LARGEST_LOG:
+                self._file.write(line + "\n")
+            self._failing = False
+        except OSError as error:
+            if not self._failing:
+                self._failing = True
+                text = f"{self._file.name} cannot be written: {error.strerror}; free room there"
+                self._complain(f"splitpool: {text}")
+
+    def close(self) -> None:
+        """What could not be written is lost."""
+        with contextlib.suppress(OSError):
+            self._file.close()

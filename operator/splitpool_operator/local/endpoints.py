@@ -24,14 +24,17 @@ class Endpoint:
 
 
 class EndpointsFile:
-    """The pools and their running workers, on disk for the router to poll."""
+    """The pools and their running workers, on disk for the router to poll.
+
+    Every change raises OSError where the file cannot be written; `write` makes up for it.
+    """
 
     def __init__(self, path: Path, pools: list[dict[str, Any]]) -> None:
         self._path = path
         self._pools = pools
         self._generation = 0
         self._endpoints: dict[str, Endpoint] = {}
-        self._write()
+        self.write()
 
     def put(self, plan: Plan, worker: WorkerPlan, url: str) -> None:
         """List a new run of a worker."""
@@ -44,21 +47,21 @@ class EndpointsFile:
             url=url,
             uid=secrets.token_hex(8),
         )
-        self._write()
+        self.write()
 
     def remove(self, name: str) -> None:
         """A run has ended."""
         if self._endpoints.pop(name, None) is not None:
-            self._write()
+            self.write()
 
     def terminate(self) -> None:
         """Every run is told to end: the router sends them nothing new."""
         self._endpoints = {
             name: replace(endpoint, terminating=True) for name, endpoint in self._endpoints.items()
         }
-        self._write()
+        self.write()
 
-    def _write(self) -> None:
+    def write(self) -> None:
         """By rename, so that a reader sees one whole generation or the next."""
         self._generation += 1
         workers = [_as_json(endpoint) for endpoint in self._endpoints.values()]

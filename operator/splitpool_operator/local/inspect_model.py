@@ -15,6 +15,8 @@ from splitpool_operator.planning.quota import ModelCard
 
 INSPECT = (sys.executable, "-m", "splitpool_worker", "inspect")
 LOCAL_SCHEMES = ("file://", "python://")
+# What a worker calls a maxModelLen that its model does not have.
+_BAD_LENGTH = "bad_model_length"
 _PATIENCE_SECONDS = 120
 
 
@@ -69,17 +71,25 @@ def _card(output: str) -> ModelCard:
 
 
 def _said(spec: Spec, stderr: str) -> str:
-    error = last_error(stderr.splitlines())
-    tail = error or (stderr.strip().splitlines() or ["it printed nothing"])[-1]
+    """The worker's words behind the field that they are about."""
+    error = _last_error(stderr.splitlines())
+    if error.get("code") == _BAD_LENGTH:
+        return f"spec.model.{error.get('message')}"
+    tail = error.get("message") or (stderr.strip().splitlines() or ["it printed nothing"])[-1]
     return f"spec.model.source: {spec.model.source}: {tail}"
 
 
 def last_error(lines: Sequence[str]) -> str | None:
     """The message of the JSON error object that a worker prints last, if it did."""
+    return _last_error(lines).get("message")
+
+
+def _last_error(lines: Sequence[str]) -> dict[str, str]:
     for line in reversed(lines):
         if line.startswith("{"):
             try:
-                return str(json.loads(line)["error"]["message"])
+                error = json.loads(line)["error"]
+                return {key: str(error[key]) for key in ("code", "message") if key in error}
             except (ValueError, KeyError, TypeError):
-                return None
-    return None
+                return {}
+    return {}

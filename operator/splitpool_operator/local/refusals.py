@@ -79,10 +79,14 @@ def check_model(plan: Plan, command: Sequence[str]) -> None:
     try:
         rooms(plan, command)
     except InspectFailed as error:
-        code = error.code if error.code in {EXIT_BAD_FILE, EXIT_NO_MODEL} else EXIT_FAILED
-        raise Refused(code, str(error)) from None
+        raise Refused(exit_status(error), str(error)) from None
     except quota.QuotaTooSmall as error:
         raise Refused(EXIT_DOES_NOT_FIT, str(error)) from None
+
+
+def exit_status(error: InspectFailed) -> int:
+    """Of a command that needed to know the model."""
+    return error.code if error.code in {EXIT_BAD_FILE, EXIT_NO_MODEL} else EXIT_FAILED
 
 
 def check_memory(plans: list[Plan], free: int | None) -> None:

@@ -26,6 +26,7 @@ _WORKER_HOST = "127.0.0.1"
 _WORKER_STOP = ((signal.SIGTERM, 2.0), (signal.SIGINT, 5.0))
 # Beside its own limit, so that the router ends its last streams itself.
 _ROUTER_GRACE = 5.0
+_WRITE_AGAIN_SECONDS = 1.0
 _AT_ONCE = ((signal.SIGINT, 1.0),)
 _STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -48,6 +49,7 @@ class Running:
             state / "endpoints.json", [defaults.filled(plan.pool) for plan in plans]
         )
         self._welcomed = False
+        self._untold = False
         self._stops: asyncio.Queue[signal.Signals] = asyncio.Queue()
         self._url = f"http://{_reachable(options.host)}:{options.port}"
 
@@ -114,7 +116,7 @@ class Running:
         for worker in workers:
             worker.stay_down()
         await router.stop(((signal.SIGTERM, seconds + _ROUTER_GRACE),))
-        self._endpoints.terminate()
+        self._list(self._endpoints.terminate)
         await asyncio.gather(*(worker.stop(_WORKER_STOP) for worker in workers))
 
     async def _show(self) -> None:
@@ -126,6 +128,19 @@ class Running:
         self._welcomed = True
         models = [plan.pool.spec.model.name for plan in self._plans]
         self._console.say(welcome(self._url, models))
+
+    def _list(self, change: Callable[[], None]) -> None:
+        """Tell the router of a change, if not now then once the disk takes it."""
+        try:
+            change()
+            self._untold = False
+        except OSError as error:
+            if not self._untold:
+                self._untold = True
+                text = f"endpoints.json cannot be written: {error.strerror}; tried every second"
+                self._console.say(f"splitpool: {text}")
+            loop = asyncio.get_running_loop()
+            loop.call_later(_WRITE_AGAIN_SECONDS, self._list, self._endpoints.write)
 
     def _router(self, session: aiohttp.ClientSession) -> Supervised:
         options = self._options
@@ -152,8 +167,8 @@ class Running:
             session,
             worker.name,
             prepare,
-            lambda run: self._endpoints.put(plan, worker, run.url),
-            lambda: self._endpoints.remove(worker.name),
+            lambda run: self._list(lambda: self._endpoints.put(plan, worker, run.url)),
+            lambda: self._list(lambda: self._endpoints.remove(worker.name)),
         )
 
     def _command(self, worker: WorkerPlan, port: int) -> list[str]:

@@ -17,6 +17,7 @@ from splitpool_operator.local.options import Options
 from splitpool_operator.local.refusals import (
     EXIT_BAD_FILE,
     EXIT_DOES_NOT_FIT,
+    EXIT_NOT_WRITABLE,
     EXIT_PORT_TAKEN,
     Refused,
 )
@@ -29,7 +30,12 @@ def run(plans: list[Plan], options: Options, console: Console) -> int:
     check(plans, options)
     with _folders(options) as (state, logs):
         try:
-            return asyncio.run(Running(plans, options, console, state, logs).run())
+            running = Running(plans, options, console, state, logs)
+        except OSError as error:
+            text = f"{state} cannot be written ({error.strerror}); free room or name another folder"
+            raise Refused(EXIT_NOT_WRITABLE, text) from None
+        try:
+            return asyncio.run(running.run())
         finally:
             console.close()
 
