@@ -2,13 +2,13 @@
 
 import argparse
 import json
-import sys
 from typing import Any
 
 from splitpool import pool_file, vram_table
+from splitpool.output import complain, say
 from splitpool_operator.local import inspect_model, refusals
 from splitpool_operator.local.inspect_model import INSPECT, InspectFailed
-from splitpool_operator.local.refusals import EXIT_DOES_NOT_FIT, EXIT_FAILED, EXIT_NO_MODEL
+from splitpool_operator.local.refusals import EXIT_DOES_NOT_FIT
 from splitpool_operator.planning.plan import Plan
 from splitpool_operator.planning.quota import QuotaTooSmall, Room
 
@@ -28,11 +28,11 @@ def run(options: argparse.Namespace) -> int:
         if options.output == "json":
             shown.append(vram_table.as_json(plan, rooms, note))
         else:
-            print(vram_table.render(plan, rooms, note))
+            say(vram_table.render(plan, rooms, "" if worst else note) + "\n")
         if worst:
-            print(f"splitpool: {note}", file=sys.stderr)
+            complain(f"splitpool: {note}")
     if options.output == "json":
-        print(json.dumps(shown, indent=2))
+        say(json.dumps(shown, indent=2) + "\n")
     return code
 
 
@@ -44,7 +44,6 @@ def _rooms(plan: Plan) -> tuple[dict[str, list[Room]], str, int]:
     try:
         return refusals.rooms(plan, INSPECT), "", 0
     except InspectFailed as error:
-        code = EXIT_NO_MODEL if error.code == EXIT_NO_MODEL else EXIT_FAILED
-        return {}, f"model numbers are missing: {error}", code
+        return {}, str(error), refusals.exit_status(error)
     except QuotaTooSmall as error:
         return {}, str(error), EXIT_DOES_NOT_FIT

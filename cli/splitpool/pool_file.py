@@ -1,10 +1,12 @@
 """From the FILE argument to plans, or to an exit status with the reasons on stderr."""
 
+import errno
 import os
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from splitpool import output
 from splitpool_operator.declaration import reading
 from splitpool_operator.declaration.pool import InferencePool
 from splitpool_operator.declaration.problems import PoolFileError
@@ -40,13 +42,15 @@ def plans(file: Path) -> list[Plan] | Unusable:
 
 def complain(unusable: Unusable) -> int:
     """Print the reasons; the exit status."""
-    print(unusable.message, file=sys.stderr)
+    output.complain(unusable.message)
     return unusable.code
 
 
 def _pools(file: Path) -> list[InferencePool]:
     if str(file) == "-":
-        return reading.read("<stdin>", sys.stdin.buffer.read())
+        if sys.stdin is None:
+            raise OSError(errno.EBADF, os.strerror(errno.EBADF))
+        return reading.read("<stdin>", reading.content(sys.stdin.buffer))
     return reading.read_file(file)
 
 

@@ -4,6 +4,7 @@ import argparse
 from importlib.metadata import version
 
 from splitpool import pool_file
+from splitpool.output import say
 from splitpool.pool_file import Unusable
 from splitpool_operator.declaration import plain_yaml
 from splitpool_operator.local.refusals import EXIT_BAD_FILE
@@ -24,5 +25,5 @@ def run(options: argparse.Namespace) -> int:
         manifests = [each for plan in plans for each in children(plan, installation)]
     except Unsupported as error:
         return pool_file.complain(Unusable(code=EXIT_BAD_FILE, message=str(error)))
-    print(plain_yaml.dump(*manifests), end="")
+    say(plain_yaml.dump(*manifests))
     return 0

@@ -1,13 +1,16 @@
 """`splitpool status [NAME]`: a pool of a cluster at a glance, or all of them as a table."""
 
 import argparse
-import sys
 
-EXIT_UNKNOWN = 2
+from splitpool import exits
+from splitpool.output import complain
 
 
 def run(options: argparse.Namespace) -> int:
     """Show what the cluster says; the exit status."""
+    if options.name and options.all_namespaces:
+        complain(f"{options.prog}: -A shows all pools; leave out NAME or name one -n NAMESPACE")
+        return exits.CANNOT_TELL
     try:
         # Neither the other commands nor their start should need the cluster's client.
         from splitpool.status import showing
@@ -15,6 +18,6 @@ def run(options: argparse.Namespace) -> int:
         if error.name is None or error.name.partition(".")[0] != "kubernetes":
             raise
         text = "status needs the package kubernetes: pip install 'splitpool[operator]'"
-        print(f"splitpool: {text}", file=sys.stderr)
-        return EXIT_UNKNOWN
+        complain(f"splitpool: {text}")
+        return exits.CANNOT_TELL
     return showing.run(options)

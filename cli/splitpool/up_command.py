@@ -4,6 +4,7 @@ import argparse
 import sys
 
 from splitpool import pool_file
+from splitpool.output import complain
 from splitpool_operator.local import up as local
 from splitpool_operator.local.console import Console
 from splitpool_operator.local.options import Options
@@ -18,11 +19,11 @@ def run(options: argparse.Namespace) -> int:
     for plan in plans:
         if plan.pool.spec.autoscaling.mode != "Off":
             name = plan.pool.metadata.name
-            print(f"splitpool: {name}: autoscaling needs a cluster; replicas stay as declared")
+            complain(f"splitpool: {name}: autoscaling needs a cluster; replicas stay as declared")
     try:
         return local.run(plans, _options(options), Console.of(sys.stdout))
     except Refused as refused:
-        print(f"splitpool: {refused}", file=sys.stderr)
+        complain(f"splitpool: {refused}")
         return refused.code
 
 

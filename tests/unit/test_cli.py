@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from ruamel.yaml import YAML
 
-from splitpool import completion, main, plan_command
+from splitpool import commands, completion, main, plan_command
 from unit.pool_files import CPU, GPU, changed
 
 ROOT = Path(__file__).parents[2]
@@ -180,7 +180,7 @@ def test_completion_knows_every_command(shell: str, capsys: pytest.CaptureFixtur
 
 
 def test_completion_in_bash_offers_commands_and_options(tmp_path: Path) -> None:
-    text = completion.script("bash", main.parser())
+    text = completion.script("bash", commands.parser())
     probe = """
 COMP_WORDS=(splitpool u); COMP_CWORD=1; _splitpool; echo "${COMPREPLY[@]}"
 COMP_WORDS=(splitpool up --st); COMP_CWORD=2; _splitpool; echo "${COMPREPLY[@]}"

@@ -7,6 +7,8 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from splitpool import exits
+from splitpool.output import complain, say
 from splitpool.status import look as looks
 from splitpool.status.advice import advice
 from splitpool.status.connecting import Connection, Unconnected, connected
@@ -19,7 +21,6 @@ from splitpool.status.snapshot import Snapshot
 from splitpool.status.watching import watch
 from splitpool_operator.declaration import plain_yaml
 
-EXIT_READY, EXIT_NOT_READY, EXIT_UNKNOWN = 0, 1, 2
 # Between two pages where the last one is not replaced.
 _BETWEEN = {"text": "\n", "yaml": "---\n", "json": ""}
 
@@ -41,8 +42,8 @@ def run(options: argparse.Namespace) -> int:
     try:
         return asyncio.run(_run(options))
     except (Unconnected, Unanswered, NoSuchPool) as error:
-        print(f"splitpool: {error}", file=sys.stderr)
-        return EXIT_UNKNOWN
+        complain(f"{options.prog}: {error}")
+        return exits.CANNOT_TELL
 
 
 async def _run(options: argparse.Namespace) -> int:
@@ -52,14 +53,12 @@ async def _run(options: argparse.Namespace) -> int:
             await watch(
                 lambda: _ask(connection, question),
                 lambda seen, gap: _text(seen, question, gap),
-                sys.stdout,
                 live=question.output == "text" and sys.stdout.isatty(),
                 between=_BETWEEN[question.output],
             )
         seen = await _ask(connection, question)
-        sys.stdout.write(_text(seen, question))
-        sys.stdout.flush()
-        return EXIT_READY if all(glance(each).ready for each in seen) else EXIT_NOT_READY
+        say(_text(seen, question))
+        return exits.READY if all(glance(each).ready for each in seen) else exits.NOT_READY
 
 
 def _question(options: argparse.Namespace, connection: Connection) -> Question:
@@ -92,10 +91,7 @@ def _text(seen: Sequence[Snapshot], question: Question, gap: str = "") -> str:
         return _data(pools, question)
     look = looks.of(sys.stdout)
     text = _for_people(pools, question, look)
-    if gap:
-        text += "\n" + "\n".join(look.wrapped(gap, 0)) + "\n"
-    encoding = sys.stdout.encoding
-    return text.encode(encoding, "replace").decode(encoding)
+    return text + "\n" + "\n".join(look.wrapped(gap, 0)) + "\n" if gap else text
 
 
 def _data(pools: Sequence[Glance], question: Question) -> str:

@@ -3,8 +3,9 @@
 import asyncio
 import shutil
 from collections.abc import Awaitable, Callable, Sequence
-from typing import NoReturn, TextIO
+from typing import NoReturn
 
+from splitpool.output import say
 from splitpool.status.reading import Unanswered
 from splitpool.status.snapshot import Snapshot
 
@@ -15,7 +16,7 @@ Ask = Callable[[], Awaitable[list[Snapshot]]]
 Text = Callable[[Sequence[Snapshot], str], str]
 
 
-async def watch(ask: Ask, text: Text, stream: TextIO, *, live: bool, between: str) -> NoReturn:
+async def watch(ask: Ask, text: Text, *, live: bool, between: str) -> NoReturn:
     """Until it is cancelled. Raises what `ask` does, but goes on when the cluster is away later."""
     seen, gap = await ask(), ""
     last: list[tuple[str, ...]] | None = None
@@ -23,10 +24,9 @@ async def watch(ask: Ask, text: Text, stream: TextIO, *, live: bool, between: st
         state = [_versions(each) for each in seen]
         if live:
             height = shutil.get_terminal_size().lines
-            stream.write(redrawn(text(seen, gap), height, first=last is None))
+            say(redrawn(text(seen, gap), height, first=last is None))
         elif state != last:
-            stream.write(text(seen, gap) if last is None else between + text(seen, gap))
-        stream.flush()
+            say(text(seen, gap) if last is None else between + text(seen, gap))
         last = state
         await asyncio.sleep(_SECONDS)
         try:
