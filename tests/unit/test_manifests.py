@@ -134,7 +134,7 @@ def test_a_model_from_outside_is_mounted_read_only(
 
 def test_a_model_of_the_hub_is_downloaded_before_the_worker_starts() -> None:
     (first,) = pod(pool(CPU, {"spec.model.source": "hf://org/repo@v1"}))["initContainers"]
-    downloaded = ["hf", "download", "org/repo", "--revision", "v1", "--local-dir", "/model"]
+    downloaded = ["python", "-m", "splitpool_worker", "fetch", "hf://org/repo@v1", "--to", "/model"]
     assert first["command"] == downloaded
 
 

@@ -1,4 +1,4 @@
-"""The worker's command: `serve` a model, or `inspect` what it would need."""
+"""The worker's command: `serve` a model, `inspect` what it would need, or `fetch` it."""
 
 import argparse
 import json
@@ -8,10 +8,11 @@ import signal
 import sys
 from collections.abc import MutableMapping, Sequence
 from contextlib import ExitStack
+from pathlib import Path
 from typing import NoReturn
 
 from splitpool_worker import config
-from splitpool_worker.checkpoint import inspect
+from splitpool_worker.checkpoint import fetch, inspect
 from splitpool_worker.config import ConfigError, WorkerConfig
 from splitpool_worker.exits import Refused, refusing
 from splitpool_worker.holding import bind, open_step_log
@@ -19,7 +20,7 @@ from splitpool_worker.sizing import expected_ops, sized
 
 log = logging.getLogger("splitpool_worker")
 
-USAGE = "usage: python -m splitpool_worker {serve,inspect} ...   (--help after either)"
+USAGE = "usage: python -m splitpool_worker {serve,inspect,fetch} ...   (--help after each)"
 # Threads of torch wait for the next parallel region by spinning so often, then sleep: spinning
 # without bound starves whoever shares the cores, sleeping at once makes every small step slower.
 SPIN_COUNT = "2000"
@@ -28,7 +29,7 @@ SPIN_COUNT = "2000"
 def main(argv: Sequence[str] | None = None) -> int:
     """The exit code."""
     arguments = list(sys.argv[1:] if argv is None else argv)
-    commands = {"serve": _serve, "inspect": _inspect}
+    commands = {"serve": _serve, "inspect": _inspect, "fetch": _fetch}
     if arguments[:1] in (["-h"], ["--help"]):
         print(USAGE)
         return 0
@@ -76,6 +77,22 @@ def _inspect_parser() -> argparse.ArgumentParser:
     return parser
 
 
+def _fetch(argv: Sequence[str]) -> int:
+    parser = config.Parser(
+        prog="python -m splitpool_worker fetch",
+        description="Bring a model from a hub into a folder.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("source", help="hf://ORG/REPO[@REVISION]")
+    parser.add_argument("--to", required=True, type=Path, metavar="FOLDER")
+    known = parser.parse_args(argv)
+    signal.signal(signal.SIGTERM, _drop)
+    print(f"fetching {known.source} to {known.to}", flush=True)
+    size = fetch.fetch(known.source, known.to)
+    print(f"fetched {known.source}: {size} bytes", flush=True)
+    return 0
+
+
 def _serve(argv: Sequence[str]) -> int:
     worker = config.parse(argv, os.environ)
     logging.basicConfig(
@@ -92,6 +109,11 @@ def _serve(argv: Sequence[str]) -> int:
         from splitpool_worker.launch import launch  # torch reads its threads when imported
 
         return launch(worker, bound, step_log)
+
+
+def _drop(signum: int, frame: object) -> None:
+    """A download ends at once: what is there is used by the next one."""
+    os._exit(128 + signum)
 
 
 def _leave(signum: int, frame: object) -> None:

@@ -3,12 +3,13 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from splitpool_worker.checkpoint.fetch import NotFetched
 from splitpool_worker.checkpoint.inspect import BadModelLength
 from splitpool_worker.checkpoint.weights import ModelNotFound, ModelUnreadable
 from splitpool_worker.config import ConfigError
 from splitpool_worker.vram import QuotaTooSmall
 
-BAD_ARGUMENTS, TOO_SMALL, NO_MODEL = 2, 3, 4
+BAD_ARGUMENTS, TOO_SMALL, NO_MODEL, NOT_FETCHED = 2, 3, 4, 5
 
 _KNOWN: tuple[tuple[type[Exception], int, str], ...] = (
     (ConfigError, BAD_ARGUMENTS, "bad_arguments"),
@@ -16,6 +17,7 @@ _KNOWN: tuple[tuple[type[Exception], int, str], ...] = (
     (QuotaTooSmall, TOO_SMALL, "quota_too_small"),
     (ModelNotFound, NO_MODEL, "model_not_found"),
     (ModelUnreadable, NO_MODEL, "model_unreadable"),
+    (NotFetched, NOT_FETCHED, "model_not_fetched"),
 )
 
 

@@ -40,7 +40,7 @@ def model_files(source: str) -> ModelFiles:
     if scheme == "pvc":
         return _claim(rest)
     if scheme == "hf":
-        return _download(rest)
+        return _fetched(source)
     if scheme == "oci":
         image = {"image": {"reference": rest, "pullPolicy": "IfNotPresent"}}
         return ModelFiles(source=f"file://{MOUNT}", volume=image)
@@ -55,11 +55,9 @@ def _claim(rest: str) -> ModelFiles:
     )
 
 
-def _download(rest: str) -> ModelFiles:
-    repository, _, revision = rest.partition("@")
-    at = ("--revision", revision) if revision else ()
+def _fetched(source: str) -> ModelFiles:
     return ModelFiles(
         source=f"file://{MOUNT}",
         volume={"emptyDir": {}},
-        download=("hf", "download", repository, *at, "--local-dir", MOUNT),
+        download=("python", "-m", "splitpool_worker", "fetch", source, "--to", MOUNT),
     )
