@@ -10,10 +10,10 @@ PORT ?= 8080
 TESTS ?= tests
 
 .DEFAULT_GOAL := help
-.PHONY: help install dev up test check fmt crd golden bench measure clean
+.PHONY: help install dev up test check fmt crd golden e2e cluster bench measure clean
 
 help: ## List what can be made
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 # uv keeps its downloads in a cache outside the checkout: the first install fetches about 5 GB (torch),
 # the next one takes seconds.
@@ -43,6 +43,13 @@ up: $(RUN_STAMP) ## Serve POOL (examples/smollm2.yaml) on 127.0.0.1:PORT (8080) 
 test: $(DEV_STAMP) ## Run all tests, or those of TESTS=path (builds Kubernetes once: about 6 minutes)
 	$(BIN)/python -m pytest $(TESTS)
 
+e2e: $(DEV_STAMP) ## Run the tests on a real node (root, Linux; builds its programs once: about 10 minutes)
+	@PYTHONPATH=tests $(BIN)/python -m node.packages
+	$(BIN)/python -m pytest tests/node
+
+cluster: $(DEV_STAMP) ## Keep a real Kubernetes of one node up until Ctrl-C (root, Linux)
+	@PYTHONPATH=tests exec $(BIN)/python -m node.keep
+
 check: $(DEV_STAMP) ## Format, lint, types, import contracts, sizes, CRD and golden drift
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
@@ -51,19 +58,24 @@ check: $(DEV_STAMP) ## Format, lint, types, import contracts, sizes, CRD and gol
 	$(BIN)/python tests/sizes.py
 	$(BIN)/splitpool crd | diff -u crds/inferencepools.yaml - \
 		|| { echo "The CRD is out of date: make crd"; exit 1; }
+	cmp crds/inferencepools.yaml charts/splitpool/files/inferencepools.yaml
 	$(BIN)/python -m pytest -q tests/unit/test_plan.py tests/unit/test_crd.py tests/unit/test_reference.py \
-		tests/unit/test_architecture.py tests/unit/test_sharing.py tests/unit/test_manifests.py
+		tests/unit/test_architecture.py tests/unit/test_sharing.py tests/unit/test_manifests.py \
+		tests/unit/test_operator_page.py
 
 fmt: $(DEV_STAMP) ## Format the code and fix what ruff can fix
 	$(BIN)/ruff check --fix-only .
 	$(BIN)/ruff format .
 
-crd: $(DEV_STAMP) ## Write crds/inferencepools.yaml from the pool's model
+crd: $(DEV_STAMP) ## Write crds/inferencepools.yaml from the pool's model, and the chart's copy
 	$(BIN)/splitpool crd -o crds/inferencepools.yaml
+	cp crds/inferencepools.yaml charts/splitpool/files/inferencepools.yaml
 
-golden: $(DEV_STAMP) ## Refresh tests/golden, docs/inferencepool.md and ARCHITECTURE.md
+golden: $(DEV_STAMP) ## Refresh tests/golden, docs/{inferencepool,operator}.md and ARCHITECTURE.md
 	SPLITPOOL_WRITE_GOLDEN=1 $(BIN)/python -m pytest -q tests/unit/test_plan.py tests/unit/test_reference.py \
-		tests/unit/test_architecture.py tests/unit/test_sharing.py tests/unit/test_manifests.py
+		tests/unit/test_architecture.py tests/unit/test_sharing.py tests/unit/test_manifests.py \
+		tests/unit/test_operator_page.py \
+		tests/chart/test_rendering.py
 
 bench: $(DEV_STAMP) ## Measure this machine: kernels, host work, two pools, prefix reuse (about 20 minutes)
 	$(BIN)/python bench/decode_step.py

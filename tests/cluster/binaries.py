@@ -10,7 +10,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO
 
@@ -31,8 +31,17 @@ def programs(out: IO[str] = sys.stderr) -> Mapping[str, Path]:
     installed = _installed(out)
     if installed is not None:
         return installed
+    return _own(PROGRAMS, out)
+
+
+def node_programs(out: IO[str] = sys.stderr) -> Mapping[str, Path]:
+    """The same with those of a node; all are taken from the own build. Raises BuildError."""
+    return _own((*PROGRAMS, *NODE), out)
+
+
+def _own(names: Sequence[str], out: IO[str]) -> Mapping[str, Path]:
     folder = built("kubernetes", MODULE, _builds(), out)
-    return {name: folder / name for name in PROGRAMS}
+    return {name: folder / name for name in names}
 
 
 def version() -> str:
@@ -54,7 +63,7 @@ def _builds() -> tuple[Build, ...]:
         f"{_VERSION}.gitMinor": minor,
     }
     return (
-        Build(package="go.etcd.io/etcd/server/v3", names=("etcd",), stamps={}),
+        Build(package="go.etcd.io/etcd/server/v3", names=("etcd",)),
         Build(package="./kubernetes", names=(*CONTROL_PLANE, *NODE), stamps=stamps),
     )
 

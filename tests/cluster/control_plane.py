@@ -11,11 +11,13 @@ RBAC is on and nothing needs root. There is no kubelet: `fake_nodes` plays the n
 Logs, certificates, kubeconfigs and the audit log are in the folder.
 """
 
+import base64
 import contextlib
 import json
 import subprocess
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import urllib3
@@ -34,6 +36,18 @@ _PROBES = "--authorization-always-allow-paths=/healthz,/readyz,/livez,/metrics"
 _FAST = ("--kube-api-qps=500", "--kube-api-burst=1000")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Site:
+    """Where a control plane runs, and which flags it needs there beside its own."""
+
+    address: str = HOST
+    # Put before every command, such as what enters a network namespace.
+    launcher: tuple[str, ...] = ()
+    other_addresses: tuple[str, ...] = ()
+    api_server: tuple[str, ...] = ()
+    controllers: tuple[str, ...] = ()
+
+
 class StartError(Exception):
     """The control plane did not come up; the text ends with the log of what failed."""
 
@@ -41,17 +55,19 @@ class StartError(Exception):
 class ControlPlane:
     """A running control plane and the ways to reach it."""
 
-    def __init__(self, programs: Mapping[str, Path], folder: Path) -> None:
-        self._programs = programs
+    def __init__(self, programs: Mapping[str, Path], folder: Path, site: Site = Site()) -> None:
+        self.programs = programs
+        self._site = site
         self.folder = folder
         self._pki = folder / "pki"
         self._pki.mkdir(parents=True)
-        self._authority = Authority(self._pki)
-        self._serving = self._authority.server(HOST)
+        self.authority = Authority(self._pki)
+        self.serving = self.authority.server(site.address, HOST, *site.other_addresses)
+        self._kubelet_client = self.authority.user(ADMIN, ["system:masters"])
         self._token_key = service_account_key(self._pki)
         ports = ("etcd", "etcd-peer", "api", "controllers", "scheduler")
         self._ports = dict(zip(ports, free_ports(len(ports)), strict=True))
-        self.server = f"https://{HOST}:{self._ports['api']}"
+        self.server = f"https://{site.address}:{self._ports['api']}"
         self.audit = AuditLog(folder / "audit.log")
         self.etcd = self._program("etcd", _etcd(folder, self._ports))
         self.api_server = self._program("kube-apiserver", self._api_server())
@@ -71,7 +87,7 @@ class ControlPlane:
         self.start_api_server()
         for name, program in (("controllers", self.controllers), ("scheduler", self.scheduler)):
             program.start()
-            self._wait(program, f"https://{HOST}:{self._ports[name]}/healthz")
+            self._wait(program, f"https://{self._site.address}:{self._ports[name]}/healthz")
 
     def start_api_server(self) -> None:
         """Start the API server, again too, and wait until it is ready. Raises StartError."""
@@ -86,8 +102,8 @@ class ControlPlane:
 
     def api(self, user: str, groups: Sequence[str] = ()) -> Api:
         """The API as a user sees it."""
-        pair = self._authority.user(user, groups)
-        return Api(server=self.server, authority=self._authority.certificate, user=pair)
+        pair = self.authority.user(user, groups)
+        return Api(server=self.server, authority=self.authority.certificate, user=pair)
 
     def kubeconfig(self, user: str, groups: Sequence[str] = ()) -> Path:
         """The file that makes a client this user.
@@ -95,7 +111,7 @@ class ControlPlane:
         A service account is the user system:serviceaccount:NAMESPACE:NAME in the groups
         system:serviceaccounts and system:serviceaccounts:NAMESPACE.
         """
-        pair = self._authority.user(user, groups)
+        pair = self.authority.user(user, groups)
         file = self._pki / f"{pair.key.stem}.kubeconfig"
         file.touch(mode=0o600)
         file.write_text(json.dumps(self._kubeconfig(pair), indent=1))
@@ -107,21 +123,25 @@ class ControlPlane:
             "KUBECONFIG": str(self.kubeconfig(ADMIN, groups=["system:masters"])),
             "HOME": str(self.folder),
         }
-        command = [str(self._programs["kubectl"]), *args]
+        command = [str(self.programs["kubectl"]), *args]
         return subprocess.run(
             command, input=stdin, env=settings, capture_output=True, text=True, check=False
         )
 
     def _program(self, name: str, flags: Sequence[str]) -> Program:
-        return Program([str(self._programs[name]), *flags], self.folder / f"{name}.log")
+        command = [*self._site.launcher, str(self.programs[name]), *flags]
+        return Program(command, self.folder / f"{name}.log")
 
     def _kubeconfig(self, pair: Pair) -> dict[str, object]:
         here = "tests"
         cluster = {
             "server": self.server,
-            "certificate-authority": str(self._authority.certificate),
+            "certificate-authority-data": _encoded(self.authority.certificate),
         }
-        user = {"client-certificate": str(pair.certificate), "client-key": str(pair.key)}
+        user = {
+            "client-certificate-data": _encoded(pair.certificate),
+            "client-key-data": _encoded(pair.key),
+        }
         return {
             "apiVersion": "v1",
             "kind": "Config",
@@ -134,13 +154,16 @@ class ControlPlane:
     def _api_server(self) -> list[str]:
         return [
             f"--etcd-servers=http://{HOST}:{self._ports['etcd']}",
-            f"--advertise-address={HOST}",
+            f"--advertise-address={self._site.address}",
             *self._listening("api"),
-            f"--client-ca-file={self._authority.certificate}",
+            f"--client-ca-file={self.authority.certificate}",
             "--authorization-mode=Node,RBAC",
             "--service-account-issuer=https://kubernetes.default.svc",
             f"--service-account-key-file={self._token_key}",
             f"--service-account-signing-key-file={self._token_key}",
+            # The administrator is who asks kubelets for logs.
+            f"--kubelet-client-certificate={self._kubelet_client.certificate}",
+            f"--kubelet-client-key={self._kubelet_client.key}",
             "--service-cluster-ip-range=10.96.0.0/16",
             "--endpoint-reconciler-type=none",
             "--allow-privileged=true",
@@ -148,6 +171,7 @@ class ControlPlane:
             f"--audit-log-path={self.folder / 'audit.log'}",
             "--audit-log-mode=blocking-strict",
             "--audit-log-maxsize=10000",
+            *self._site.api_server,
         ]
 
     def _controllers(self) -> list[str]:
@@ -155,13 +179,14 @@ class ControlPlane:
             f"--kubeconfig={self.kubeconfig('system:kube-controller-manager')}",
             *self._listening("controllers"),
             "--leader-elect=false",
-            f"--root-ca-file={self._authority.certificate}",
+            f"--root-ca-file={self.authority.certificate}",
             f"--service-account-private-key-file={self._token_key}",
             "--use-service-account-credentials=true",
             # Heartbeats come from a thread of the tests, which a busy machine may hold back.
             "--node-monitor-grace-period=5m",
             _PROBES,
             *_FAST,
+            *self._site.controllers,
         ]
 
     def _scheduler(self) -> list[str]:
@@ -175,20 +200,24 @@ class ControlPlane:
 
     def _listening(self, name: str) -> list[str]:
         return [
-            f"--bind-address={HOST}",
+            f"--bind-address={self._site.address}",
             f"--secure-port={self._ports[name]}",
-            f"--tls-cert-file={self._serving.certificate}",
-            f"--tls-private-key-file={self._serving.key}",
+            f"--tls-cert-file={self.serving.certificate}",
+            f"--tls-private-key-file={self.serving.key}",
         ]
 
     def _wait(self, program: Program, url: str) -> None:
         deadline = time.monotonic() + _START_SECONDS
-        authority = str(self._authority.certificate)
+        authority = str(self.authority.certificate)
         with urllib3.PoolManager(ca_certs=authority, retries=False) as http:
             while not _answers(http, url):
                 if not program.running or time.monotonic() > deadline:
-                    raise StartError(f"{program.command[0]} is not ready: {program.last_words()}")
+                    raise StartError(f"{program.log.stem} is not ready: {program.last_words()}")
                 time.sleep(_POLL_SECONDS)
+
+
+def _encoded(file: Path) -> str:
+    return base64.b64encode(file.read_bytes()).decode()
 
 
 def _etcd(folder: Path, ports: Mapping[str, int]) -> list[str]:
@@ -212,9 +241,11 @@ def _answers(http: urllib3.PoolManager, url: str) -> bool:
 
 
 @contextlib.contextmanager
-def running(programs: Mapping[str, Path], folder: Path) -> Iterator[ControlPlane]:
+def running(
+    programs: Mapping[str, Path], folder: Path, site: Site = Site()
+) -> Iterator[ControlPlane]:
     """A control plane of one's own, in an empty folder. Raises StartError."""
-    plane = ControlPlane(programs, folder)
+    plane = ControlPlane(programs, folder, site)
     try:
         plane.start()
         yield plane

@@ -17,6 +17,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 _LIFETIME = datetime.timedelta(days=7)
 # A machine's clock may have been set back since.
 _BEFORE = datetime.timedelta(hours=1)
+_SERVER_NAMES = ("localhost", "kubernetes.default.svc")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,11 +41,10 @@ class Authority:
         self.certificate = folder / "ca.crt"
         _write(self.certificate, _pem(made.sign(self._key, hashes.SHA256())))
 
-    def server(self, address: str) -> Pair:
-        """A certificate for a server at an IP address."""
-        names = x509.SubjectAlternativeName(
-            [x509.IPAddress(ipaddress.ip_address(address)), x509.DNSName("localhost")]
-        )
+    def server(self, *addresses: str) -> Pair:
+        """A certificate for a server at these IP addresses."""
+        ips = [x509.IPAddress(ipaddress.ip_address(address)) for address in addresses]
+        names = x509.SubjectAlternativeName([*ips, *map(x509.DNSName, _SERVER_NAMES)])
         return self._issue("server", (), ExtendedKeyUsageOID.SERVER_AUTH, names)
 
     def user(self, name: str, groups: Sequence[str] = ()) -> Pair:

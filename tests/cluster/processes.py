@@ -49,7 +49,7 @@ class Program:
         """Start it; call this from the main thread, whose end ends the program."""
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
-                [*_launcher(), *self.command],
+                [*dying_with_this(), *self.command],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -85,7 +85,8 @@ def free_ports(count: int) -> list[int]:
         return [int(each.getsockname()[1]) for each in sockets]
 
 
-def _launcher() -> tuple[str, ...]:
+def dying_with_this() -> tuple[str, ...]:
+    """Put before a command: the kernel kills it when the thread that started it ends (Linux)."""
     if sys.platform != "linux":
         return ()
     return sys.executable, "-I", "-S", "-c", _DIE_WITH_PARENT, str(os.getpid())

@@ -1,0 +1,3 @@
+module splitpool.dev/tests/node/pod
+
+go 1.26.0

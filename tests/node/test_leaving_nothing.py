@@ -1,0 +1,152 @@
+"""Of a real cluster nothing is left on the machine, however its run ends."""
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+import pytest
+
+from cluster.api import eventually
+from node.keeper import cgroups
+from node.leftovers import starting
+
+TESTS = Path(__file__).parents[1]
+STARTS_ONE_WITH_A_POD_AND_WAITS = """
+import json, os, sys
+from cluster.api import eventually
+from node.cluster import running
+from node.pods import is_ready, server
+with running() as real:
+    pod = real.admin.create(server("web", "default"))
+    eventually(lambda: is_ready(real.admin.reread(pod)), "the pod is ready")
+    facts = {"folder": str(real.box.folder), "device": real.box.tie.device, "first": real.box.first}
+    print(json.dumps(facts), flush=True)
+    if sys.stdin.readline() == "fail":
+        raise SystemExit("as was asked")
+"""
+# Where programs of a node write, whatever they are told.
+FIXED = [
+    Path(name)
+    for name in (
+        "/run/containerd",
+        "/run/netns",
+        "/var/lib/cni",
+        "/var/lib/kubelet",
+        "/var/log/containers",
+        "/var/log/pods",
+    )
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """A process that runs a cluster, and what belongs to the cluster."""
+
+    process: subprocess.Popen[str]
+    folder: Path
+    device: str
+    first: psutil.Process
+    programs: tuple[psutil.Process, ...]
+    fixed: tuple[Path, ...]
+
+    @property
+    def keeper(self) -> psutil.Process:
+        """The process that ends all."""
+        return psutil.Process(self.first.ppid())
+
+    def left(self) -> list[object]:
+        """What is still on the machine."""
+        mounts = Path("/proc/self/mountinfo").read_text().splitlines()
+        device = Path("/sys/class/net") / self.device
+        return [
+            *(each for each in self.programs if is_alive(each)),
+            *(each for each in mounts if str(self.folder) in each),
+            *cgroups(self.folder.name),
+            *(each for each in (self.folder, device) if each.exists()),
+            *(each for each in FIXED if each.exists() and each not in self.fixed),
+        ]
+
+
+@pytest.fixture
+def run() -> Iterator[Run]:
+    """A run whose cluster has a ready pod."""
+    fixed = tuple(each for each in FIXED if each.exists())
+    with subprocess.Popen(
+        [sys.executable, "-c", STARTS_ONE_WITH_A_POD_AND_WAITS],
+        env=os.environ | {"PYTHONPATH": str(TESTS)},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        facts = json.loads(process.stdout.readline())
+        first = psutil.Process(facts["first"])
+        yield Run(
+            process=process,
+            folder=Path(facts["folder"]),
+            device=facts["device"],
+            first=first,
+            programs=tuple(of_namespaces(first)),
+            fixed=fixed,
+        )
+        process.kill()
+
+
+def test_while_it_runs_there_is_much(run: Run) -> None:
+    names = {each.name() for each in run.programs}
+
+    assert {"etcd", "kube-apiserver", "kubelet", "containerd-shim-runc-v2", "pod"} <= names
+    assert cgroups(run.folder.name)
+    assert run.left()
+
+
+@pytest.mark.parametrize("word", ["end", "fail"])
+def test_nothing_is_left_of_a_run_that_ends_or_fails(run: Run, word: str) -> None:
+    run.process.communicate(word)
+
+    assert run.process.returncode == (word == "fail")
+    assert run.left() == []
+
+
+def test_nothing_is_left_of_a_run_that_is_killed(run: Run) -> None:
+    run.process.kill()
+
+    eventually(lambda: not run.left(), "all is gone")
+
+
+def test_what_is_left_of_a_run_whose_keeper_is_killed_too_goes_when_the_next_starts(
+    run: Run,
+) -> None:
+    run.keeper.send_signal(signal.SIGKILL)
+    run.process.kill()
+    run.process.wait()
+    eventually(lambda: not any(map(is_alive, run.programs)), "all processes have ended")
+
+    with starting():
+        pass
+
+    eventually(lambda: not run.left(), "all is gone")
+
+
+def of_namespaces(first: psutil.Process) -> Iterator[psutil.Process]:
+    """All processes in the network of a cluster or in one that its containers have."""
+    with_children = [first, *first.children(recursive=True)]
+    network = os.stat(f"/proc/{first.pid}/ns/net").st_ino
+    for process in psutil.process_iter():
+        with contextlib.suppress(OSError):
+            if process in with_children or os.stat(f"/proc/{process.pid}/ns/net").st_ino == network:
+                yield process
+
+
+def is_alive(process: psutil.Process) -> bool:
+    """Whether it runs; a zombie does not."""
+    with contextlib.suppress(psutil.NoSuchProcess):
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    return False
