@@ -5,6 +5,7 @@ be used from several threads.
 """
 
 import json
+import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -19,6 +20,8 @@ from cluster.pki import Pair
 Object: TypeAlias = dict[str, Any]
 FIELD_MANAGER = "tests"
 _POLL_SECONDS = 0.05
+# On a machine that does other things too, everything takes longer.
+_PATIENCE = float(os.environ.get("SPLITPOOL_TEST_PATIENCE", "1"))
 _CONTENT_TYPES = {
     "merge": "application/merge-patch+json",
     "strategic": "application/strategic-merge-patch+json",
@@ -199,7 +202,11 @@ def events(response: urllib3.BaseHTTPResponse) -> Iterator[Object]:
 
 
 def eventually(question: Callable[[], Any], what: str, seconds: float = 30.0) -> Any:
-    """Ask until the answer is true, and give it back. Raises TimeoutError with the last answer."""
+    """Ask until the answer is true, and give it back. Raises TimeoutError with the last answer.
+
+    SPLITPOOL_TEST_PATIENCE multiplies the seconds.
+    """
+    seconds *= _PATIENCE
     deadline = time.monotonic() + seconds
     while not (answer := question()):
         if time.monotonic() > deadline:
