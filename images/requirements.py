@@ -3,6 +3,7 @@
 `python requirements.py pyproject.toml EXTRA ...` writes EXTRA.txt beside pyproject.toml.
 """
 
+import os
 import sys
 import tomllib
 from pathlib import Path
@@ -13,7 +14,9 @@ def main(pyproject: Path, extras: list[str]) -> None:
     project = tomllib.loads(pyproject.read_text())["project"]
     for extra in extras:
         lines = [*project["dependencies"], *project["optional-dependencies"][extra]]
-        pyproject.with_name(f"{extra}.txt").write_text("".join(f"{line}\n" for line in lines))
+        file = pyproject.with_name(f"{extra}.txt")
+        file.write_text("".join(f"{line}\n" for line in lines))
+        os.utime(file, (0, 0))  # the cache of layers takes a newer file for another one
 
 
 if __name__ == "__main__":
