@@ -30,6 +30,18 @@ def taught(rng: random.Random, costs: tuple[float, ...], *, steps: int, noise: f
     return pace
 
 
+def filled(costs: tuple[float, ...], rng: random.Random) -> list[float]:
+    """Seconds of steps in each of which prefill takes the room that there is."""
+    pace = Pace(0.1)
+    taken = []
+    for _ in range(200):
+        start, step = rng.randrange(1000), work(rng.randrange(1, 17), rng.randrange(300))
+        step.prefill(start, max(16, pace.room(step, start, wanted=100_000, untrusted=64)))
+        taken.append(cost(step, *costs))
+        pace.observe(step, taken[-1] * rng.uniform(0.95, 1.05))
+    return taken
+
+
 def test_before_anything_is_learned_a_step_carries_one_chunk_at_most() -> None:
     pace = Pace(0.1)
     assert pace.room(work(), 0, wanted=512, untrusted=128) == 128
@@ -55,16 +67,15 @@ def test_attended_context_grows_with_the_square_of_a_chunk() -> None:
 def test_whatever_the_costs_steps_filled_to_their_room_take_about_the_longest_allowed(
     seed: int, base: float, decode: float, prefill: float, attend: float
 ) -> None:
-    costs, rng = (base, decode, prefill, attend), random.Random(seed)
-    pace = Pace(0.1)
-    taken = []
-    for _ in range(200):
-        start, step = rng.randrange(1000), work(rng.randrange(1, 17), rng.randrange(300))
-        step.prefill(start, max(16, pace.room(step, start, wanted=100_000, untrusted=64)))
-        taken.append(cost(step, *costs))
-        pace.observe(step, taken[-1] * rng.uniform(0.95, 1.05))
+    taken = filled((base, decode, prefill, attend), random.Random(seed))
 
-    assert sum(taken[-50:]) / 50 == pytest.approx(0.1, rel=0.25)
+    assert sum(taken[-50:]) / 50 == pytest.approx(0.1, rel=0.1)
+
+
+def test_where_attention_outweighs_all_else_no_step_takes_much_longer_either() -> None:
+    taken = filled((0.001, 0.0001, 0.0002, 1e-6), random.Random(7))
+
+    assert max(taken[-100:]) < 0.12
 
 
 def test_decodes_leave_less_room_for_prefill() -> None:

@@ -8,7 +8,7 @@ steps of different kinds tell the costs apart.
 """
 
 from dataclasses import dataclass
-from math import exp, isinf, log
+from math import exp, isinf, log, sqrt
 
 FIRST_GUESS = (5e-3, 5e-4, 5e-4, 2e-7)
 """Only the proportions matter, the first step sets the scale; and that none is small, since a cost
@@ -78,11 +78,9 @@ class Pace:
         if left <= 0.0:
             return 0
         _, _, per_token, per_attended = self._costs
-        fits = wanted
-        for _ in range(2):  # the mean context depends on the chunk itself: refine once
-            cost = per_token + per_attended * (start + fits / 2)
-            fits = min(wanted, int(left / cost))
-        return fits
+        # n tokens cost first * n + per_attended * n^2 / 2, since each attends to those before it.
+        first = per_token + per_attended * (start + 0.5)
+        return min(wanted, int(2 * left / (first + sqrt(first**2 + 2 * per_attended * left))))
 
     def observe(self, work: StepWork, seconds: float) -> None:
         """Learn from a step that ran."""
