@@ -11,6 +11,7 @@ from contextlib import asynccontextmanager
 
 from aiohttp import web
 
+from splitpool_router import heap
 from splitpool_router.app import Router, running
 from splitpool_router.cluster.connection import NoConnection, connection
 from splitpool_router.cluster.discovery import following
@@ -33,6 +34,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"splitpool-router: {error}", file=sys.stderr)
         return 2
     _log_to_stderr()
+    heap.keep_small()
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         try:
             return runner.run(serve(config))

@@ -25,6 +25,7 @@ from splitpool_router.forwarding import headers as h
 from splitpool_router.forwarding.ask import model_of
 from splitpool_router.forwarding.completions import REQUEST_ID_KEY, Completions
 from splitpool_router.forwarding.intake import Intake
+from splitpool_router.forwarding.large_bodies import LargeBodies
 from splitpool_router.forwarding.proxy import AttemptFailed, Outgoing, Proxy, refusal, session
 from splitpool_router.forwarding.relay import Relay
 from splitpool_router.forwarding.resume import Resume
@@ -61,7 +62,7 @@ class Parts:
 @asynccontextmanager
 async def running(config: Config, discovery: Discovery) -> AsyncIterator["Router"]:
     """A router whose fleet follows `discovery` until the block is left."""
-    fleet = Fleet()
+    fleet, large = Fleet(), LargeBodies()
     async with session() as client:
         watchdog = Watchdog(period=config.sweep_period, clock=fleet.clock)
         parts = Parts(
@@ -72,6 +73,7 @@ async def running(config: Config, discovery: Discovery) -> AsyncIterator["Router
                 body_limit=MAX_BODY_BYTES,
                 total_limit=MAX_HELD_BYTES,
                 seconds=config.upload_limit,
+                large=large,
             ),
             metrics=Metrics(fleet, age=discovery.age),
             proxy=Proxy(client),
@@ -93,6 +95,7 @@ async def running(config: Config, discovery: Discovery) -> AsyncIterator["Router
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
             await parts.prober.stop()
+            large.close()
 
 
 def _complain(duty: asyncio.Task[None]) -> None:
@@ -235,7 +238,7 @@ class Router:
     async def _tokenized(
         self, request: web.Request, caller: Caller, body: bytes
     ) -> web.StreamResponse:
-        pool = self._fleet.pool_of(model_of(body))
+        pool = self._fleet.pool_of(await self._parts.intake.parsed(body, model_of))
         ours = {h.REQUEST_ID: request[REQUEST_ID_KEY], h.CALLER: caller.id}
         if self._parts.config.internal_token:
             ours[h.TOKEN] = self._parts.config.internal_token

@@ -90,6 +90,8 @@ class FakeWorker:
         *,
         name: str = "assistant-interactive-0",
         pool: str = "assistant",
+        namespace: str = "default",
+        host: str = "127.0.0.1",
         model: str = "tiny",
         classes: Sequence[str] = ("interactive",),
         kv_tokens: int = 4096,
@@ -100,6 +102,8 @@ class FakeWorker:
     ) -> None:
         self.name = name
         self.pool = pool
+        self.namespace = namespace
+        self.host = host
         self.model = model
         self.classes = tuple(classes)
         self.kv_tokens = kv_tokens
@@ -126,7 +130,7 @@ class FakeWorker:
         self._runner: web.AppRunner | None = None
 
     async def start(self, port: int = 0) -> None:
-        """Listens on a loopback port."""
+        """Listens on its host, as a rule loopback."""
         app = web.Application(client_max_size=64 * 2**20)
         app.add_routes(
             [
@@ -142,7 +146,7 @@ class FakeWorker:
         )
         self._runner = web.AppRunner(app, handler_cancellation=True, shutdown_timeout=0.1)
         await self._runner.setup()
-        site = web.TCPSite(self._runner, "127.0.0.1", port)
+        site = web.TCPSite(self._runner, self.host, port)
         await site.start()
         host, bound = self._runner.addresses[0][:2]
         self.url = f"http://{host}:{bound}"
@@ -168,7 +172,7 @@ class FakeWorker:
         """Its line of the endpoints file."""
         return {
             "pool": self.pool,
-            "namespace": "default",
+            "namespace": self.namespace,
             "name": self.name,
             "classes": list(self.classes),
             "url": self.url,
@@ -197,7 +201,7 @@ class FakeWorker:
         state = {
             "model": self.model,
             "pool": self.pool,
-            "namespace": "default",
+            "namespace": self.namespace,
             "name": self.name,
             "classes": list(self.classes),
             "ready": self.ready,

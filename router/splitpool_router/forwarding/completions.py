@@ -107,7 +107,7 @@ class Completions:
         caller = self._callers.identify(request.headers)
         async with self._intake.body(request) as body:
             trip.received = clock()
-            order = self._order(request, body, caller)
+            order = self._order(request, body, await self._intake.parsed(body, asks.parse), caller)
             trip.parsed = clock()
             return await self._run(request, order, trip)
 
@@ -123,8 +123,7 @@ class Completions:
                 live = stack.enter_context(self._live.hold(name, window=window))
             return await self._admitted(request, order, trip, stack, live)
 
-    def _order(self, request: web.Request, body: bytes, caller: Caller) -> Order:
-        ask = asks.parse(body)
+    def _order(self, request: web.Request, body: bytes, ask: Ask, caller: Caller) -> Order:
         pool = self._fleet.pool_of(ask.model)
         wishes = Wishes(
             header=request.headers.get(CLASS_HEADER),

@@ -5,21 +5,28 @@ parser before a route is found.
 """
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from typing import TypeVar
 
 from aiohttp import web
 
 from splitpool_router.errors import BadRequest, BodyTooLarge, QueueFull, RequestTimeout
+from splitpool_router.forwarding.large_bodies import LargeBodies
+
+T = TypeVar("T")
 
 
 class Intake:
     """The bodies of all requests that are being read, wait or run."""
 
-    def __init__(self, *, body_limit: int, total_limit: int, seconds: float) -> None:
+    def __init__(
+        self, *, body_limit: int, total_limit: int, seconds: float, large: LargeBodies
+    ) -> None:
         self._body_limit = body_limit
         self._total_limit = total_limit
         self._seconds = seconds
+        self._large = large
         self.held = 0
 
     @asynccontextmanager
@@ -32,6 +39,11 @@ class Intake:
             yield await self._read(request, counted)
         finally:
             counted.give_back()
+            self._large.left(counted.size)
+
+    async def parsed(self, body: bytes, parse: Callable[[bytes], T]) -> T:
+        """What a body says, without holding the loop for a large one. Raises what `parse` does."""
+        return await self._large.parse(body, parse)
 
     async def _read(self, request: web.Request, counted: "_Counted") -> bytes:
         parts: list[bytes] = []
