@@ -1,6 +1,7 @@
 """Of a real cluster nothing is left on the machine, however its run ends."""
 
 import contextlib
+import itertools
 import json
 import os
 import signal
@@ -18,8 +19,8 @@ from node.keeper import cgroups
 from node.leftovers import starting
 
 TESTS = Path(__file__).parents[1]
-STARTS_ONE_WITH_A_POD_AND_WAITS = """
-import json, os, sys
+STARTS_ONE_WITH_A_POD_AND_FAILS_WHEN_TOLD_TO = """
+import json, sys
 from cluster.api import eventually
 from node.cluster import running
 from node.pods import is_ready, server
@@ -28,8 +29,8 @@ with running() as real:
     eventually(lambda: is_ready(real.admin.reread(pod)), "the pod is ready")
     facts = {"folder": str(real.box.folder), "device": real.box.tie.device, "first": real.box.first}
     print(json.dumps(facts), flush=True)
-    if sys.stdin.readline() == "fail":
-        raise SystemExit("as was asked")
+    sys.stdin.readline()
+    raise SystemExit("a test has failed")
 """
 # Where programs of a node write, whatever they are told.
 FIXED = [
@@ -78,13 +79,7 @@ class Run:
 def run() -> Iterator[Run]:
     """A run whose cluster has a ready pod."""
     fixed = tuple(each for each in FIXED if each.exists())
-    with subprocess.Popen(
-        [sys.executable, "-c", STARTS_ONE_WITH_A_POD_AND_WAITS],
-        env=os.environ | {"PYTHONPATH": str(TESTS)},
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    ) as process:
+    with python("-c", STARTS_ONE_WITH_A_POD_AND_FAILS_WHEN_TOLD_TO) as process:
         assert process.stdout is not None
         facts = json.loads(process.stdout.readline())
         first = psutil.Process(facts["first"])
@@ -99,19 +94,14 @@ def run() -> Iterator[Run]:
         process.kill()
 
 
-def test_while_it_runs_there_is_much(run: Run) -> None:
+def test_nothing_is_left_of_a_run_that_fails(run: Run) -> None:
     names = {each.name() for each in run.programs}
-
     assert {"etcd", "kube-apiserver", "kubelet", "containerd-shim-runc-v2", "pod"} <= names
     assert cgroups(run.folder.name)
-    assert run.left()
 
+    run.process.communicate("fail")
 
-@pytest.mark.parametrize("word", ["end", "fail"])
-def test_nothing_is_left_of_a_run_that_ends_or_fails(run: Run, word: str) -> None:
-    run.process.communicate(word)
-
-    assert run.process.returncode == (word == "fail")
+    assert run.process.returncode == 1
     assert run.left() == []
 
 
@@ -133,6 +123,46 @@ def test_what_is_left_of_a_run_whose_keeper_is_killed_too_goes_when_the_next_sta
         pass
 
     eventually(lambda: not run.left(), "all is gone")
+
+
+@pytest.mark.usefixtures("real")
+def test_make_cluster_keeps_another_up_that_this_machine_reaches_until_ctrl_c() -> None:
+    with python("-m", "node.keep") as process:
+        assert process.stdout is not None
+        said = "".join(itertools.takewhile(lambda line: "Ctrl-C" not in line, process.stdout))
+        config, kubectl = word_after("KUBECONFIG=", said), word_after("alias kubectl=", said)
+        listed = subprocess.run(
+            [kubectl, "--kubeconfig", config, "get", "nodes"], capture_output=True, text=True
+        )
+        process.send_signal(signal.SIGINT)
+
+    assert "node-0   Ready" in listed.stdout, listed.stderr
+    assert process.returncode == 0
+    folder = Path(word_after("logs ", said))
+    assert not folder.exists()
+    assert not cgroups(folder.name)
+
+
+@contextlib.contextmanager
+def python(*args: str) -> Iterator[subprocess.Popen[str]]:
+    """A Python that finds the tests' modules; killed where the test does not end it."""
+    with subprocess.Popen(
+        [sys.executable, *args],
+        env=os.environ | {"PYTHONPATH": str(TESTS)},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        try:
+            yield process
+        except BaseException:
+            process.kill()
+            raise
+
+
+def word_after(mark: str, text: str) -> str:
+    """The first word after a mark."""
+    return text.partition(mark)[2].split()[0]
 
 
 def of_namespaces(first: psutil.Process) -> Iterator[psutil.Process]:
