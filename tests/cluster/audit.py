@@ -22,7 +22,10 @@ rules:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """One request: who, which verb, on what, and the HTTP status of the answer."""
+    """One request: who, which verb, on what, and the HTTP status of the answer.
+
+    `denied`: whether rights were missing, and not, say, a namespace was on its way out.
+    """
 
     user: str
     verb: str
@@ -33,6 +36,7 @@ class Entry:
     name: str
     code: int
     agent: str
+    denied: bool
 
     @property
     def is_write(self) -> bool:
@@ -69,7 +73,7 @@ class AuditLog:
 
     def denied(self, since: int = 0, *, user: str | None = None) -> list[Entry]:
         """The requests that RBAC refused."""
-        return [entry for entry in self.entries(since, user=user) if entry.code == 403]
+        return [entry for entry in self.entries(since, user=user) if entry.denied]
 
     def _read(self, since: int) -> Iterator[Entry]:
         with self._file.open("rb") as log:
@@ -84,6 +88,7 @@ class AuditLog:
 def _entry(raw: dict[str, Any]) -> Entry:
     target = raw.get("objectRef", {})
     acting = raw.get("impersonatedUser") or raw["user"]
+    answer = raw.get("responseStatus", {})
     return Entry(
         user=acting.get("username", ""),
         verb=raw["verb"],
@@ -92,6 +97,14 @@ def _entry(raw: dict[str, Any]) -> Entry:
         subresource=target.get("subresource", ""),
         namespace=target.get("namespace", ""),
         name=target.get("name", ""),
-        code=raw.get("responseStatus", {}).get("code", 0),
+        code=answer.get("code", 0),
         agent=raw.get("userAgent", ""),
+        denied=_denied(raw, answer),
     )
+
+
+def _denied(raw: dict[str, Any], answer: dict[str, Any]) -> bool:
+    """An apply that would create is allowed as a patch, and refused in words alone."""
+    decision = raw.get("annotations", {}).get("authorization.k8s.io/decision")
+    in_words = answer.get("code") == 403 and " cannot " in answer.get("message", "")
+    return decision == "forbid" or in_words

@@ -13,17 +13,21 @@ from cluster.binaries import programs
 from cluster.control_plane import ControlPlane, running
 from cluster.crds import install
 from cluster.fake_nodes import KUBELET, FakeNodes, playing
+from cluster.helm import helm, helm3
 
 _NUMBERS = itertools.count()
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Build what is not there yet before the first test, where no time limit ends it."""
-    wanted = any("binaries" in getattr(item, "fixturenames", ()) for item in session.items)
-    if wanted and not session.config.option.collectonly:
+    fixtures = {name for item in session.items for name in getattr(item, "fixturenames", ())}
+    if "binaries" in fixtures and not session.config.option.collectonly:
         capture = session.config.pluginmanager.getplugin("capturemanager")
         with capture.global_and_fixture_disabled():
             programs(sys.stderr)
+            helm(sys.stderr)
+            if "chart" in fixtures:
+                helm3(sys.stderr)
 
 
 @pytest.fixture(scope="session")

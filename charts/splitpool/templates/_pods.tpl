@@ -27,20 +27,28 @@ nodeSelector:
 tolerations:
   {{- toYaml . | nindent 2 }}
 {{- end }}
-{{- with $values.affinity }}
 affinity:
-  {{- toYaml . | nindent 2 }}
-{{- end }}
+  {{- if $values.affinity }}
+  {{- toYaml $values.affinity | nindent 2 }}
+  {{- else }}
+  podAntiAffinity:
+    preferredDuringSchedulingIgnoredDuringExecution:
+      - weight: 100
+        podAffinityTerm:
+          topologyKey: topology.kubernetes.io/zone
+          labelSelector:
+            matchLabels:
+              {{- include "splitpool.selector" (list $root $component) | nindent 14 }}
+  {{- end }}
+# Not by zone as well: nodes that lack one of the labels would be left out of the spread altogether.
 topologySpreadConstraints:
-  {{- range list "kubernetes.io/hostname" "topology.kubernetes.io/zone" }}
   - maxSkew: 1
-    topologyKey: {{ . }}
+    topologyKey: kubernetes.io/hostname
     whenUnsatisfiable: ScheduleAnyway
     labelSelector:
       matchLabels:
         {{- include "splitpool.selector" (list $root $component) | nindent 8 }}
     matchLabelKeys: [pod-template-hash]
-  {{- end }}
 volumes:
   - name: tmp
     emptyDir:
