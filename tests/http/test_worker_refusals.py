@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import pytest
+from tokenizers import normalizers
 
 from fakes.fake_runner import FakeRunner
 from fakes.worker_rig import FIXED, Rig, worker
@@ -38,6 +39,7 @@ async def test_an_unknown_model_is_not_found(rig: Rig) -> None:
 
     assert status == 404
     assert error["code"] == "model_not_found"
+    assert error["type"] == "invalid_request_error"
     assert "other" in error["message"]
     assert "toy" in error["message"]
 
@@ -91,6 +93,19 @@ async def test_what_no_prompt_could_hold_is_not_tokenised(rig: Rig, asked: dict[
     assert status == 400
     assert answer["error"]["param"] in asked
     assert str(LIMIT) in answer["error"]["message"]
+
+
+async def test_what_no_prompt_could_hold_is_not_tokenised_behind_a_normaliser_either(
+    rig: Rig,
+) -> None:
+    """Llama 2 has one; its tokenizer would take minutes for such a text."""
+    rig.service.text.backend.normalizer = normalizers.Replace(" ", "_")
+
+    status, error = await refused(rig, prompt="a b " * 200_000)
+
+    assert status == 400
+    assert error["code"] == "context_length_exceeded"
+    assert (await rig.complete("a b", max_tokens=2))["usage"]["completion_tokens"] == 2
 
 
 @pytest.mark.parametrize("tokens", [LIMIT, LIMIT + 1, 10 * LIMIT])

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tokenizers import normalizers
 from transformers import AutoTokenizer
 
 from fakes.toy_text import TEMPLATE, letters
@@ -62,6 +63,40 @@ def test_text_has_at_least_the_tokens_that_its_size_says(smollm: TextModel) -> N
     text = "The quick brown fox jumps over the lazy dog. " * 50 + " " * 500
 
     assert 0 < smollm.at_least(len(text)) <= len(smollm.encode(text))
+
+
+@pytest.mark.parametrize(
+    "normalizer",
+    [
+        # Llama 2's: it makes no text shorter.
+        normalizers.Sequence([normalizers.Prepend("_"), normalizers.Replace(" ", "_")]),
+        normalizers.Replace("aa", "a"),
+        normalizers.NFKD(),
+        normalizers.Strip(),
+    ],
+)
+def test_text_that_is_normalised_has_at_least_the_tokens_that_are_left_of_it(
+    normalizer: Any,
+) -> None:
+    model = normalising(normalizer)
+    draw = random.Random(1)
+    text = "".join(draw.choices("a b", k=300_000)) + " " * 100_000
+
+    counted = model.at_least_of([text, "a"], enough=10**9)
+
+    assert 0 < counted <= len(model.encode(text)) + 1
+
+
+def test_text_is_normalised_no_further_than_it_takes_to_know() -> None:
+    model = normalising(normalizers.Replace("a", "b"))
+    assert 10 <= model.at_least_of(["a" * 10_000_000], enough=10) < 20_000
+
+
+def normalising(normalizer: Any) -> TextModel:
+    """The letters, after a normaliser."""
+    backend = letters().backend
+    backend.normalizer = normalizer
+    return TextModel(backend, eos_ids=frozenset())
 
 
 def test_a_directory_names_its_ends_in_any_of_three_files(tmp_path: Path) -> None:

@@ -37,7 +37,7 @@ async def tokenize_chat(text: TextModel, messages: Messages) -> list[int]:
 async def fitting_prompts(text: TextModel, call: Call, limit: int) -> list[tuple[int, ...]]:
     """All prompts of a call as token ids, each with room for its answer. Raises ApiError."""
     if call.chat:
-        _refuse_hopeless(text, sum(len(m["content"]) for m in call.messages), call, limit)
+        await refuse_hopeless(text, [m["content"] for m in call.messages], limit, where="messages")
         return [_fitting(await tokenize_chat(text, call.messages), text, call, limit)]
     return [
         _fitting(await _prompt(text, prompt, call, limit), text, call, limit)
@@ -50,7 +50,7 @@ async def _prompt(
 ) -> Sequence[int]:
     if not isinstance(prompt, str):
         return prompt
-    _refuse_hopeless(text, len(prompt), call, limit)
+    await refuse_hopeless(text, [prompt], limit, where="prompt")
     return await tokenize_text(text, prompt)
 
 
@@ -60,30 +60,22 @@ async def _sized(characters: int, encode: Callable[[], list[int]]) -> list[int]:
     return await asyncio.get_running_loop().run_in_executor(_LONG, encode)
 
 
-def refuse_endless(text: TextModel, characters: int, limit: int, *, where: str) -> None:
-    """A text that no prompt could hold is not worth the memory of counting it. Raises ApiError."""
+async def refuse_hopeless(text: TextModel, texts: Sequence[str], limit: int, *, where: str) -> None:
+    """Megabytes of text need no tokenizer to be seen not to fit. Raises ApiError."""
+    characters = sum(map(len, texts))
     tokens = text.at_least(characters)
+    if tokens >= limit and text.normalises:
+        loop = asyncio.get_running_loop()
+        tokens = await loop.run_in_executor(_LONG, text.at_least_of, texts, limit)
     if tokens >= limit:
-        raise invalid(
-            where,
-            f"{where} has at least {tokens} tokens: this model holds {limit}, and no more are "
-            "counted at once; send it in parts",
-            "context_length_exceeded",
-        )
-
-
-def _refuse_hopeless(text: TextModel, characters: int, call: Call, limit: int) -> None:
-    """Megabytes of text need no tokenizer to be seen not to fit."""
-    tokens = text.at_least(characters)
-    if tokens >= limit:
-        raise _too_long(call, f"at least {tokens}", limit)
+        raise _too_long(where, f"at least {tokens}", limit)
 
 
 def _fitting(ids: Sequence[int], text: TextModel, call: Call, limit: int) -> tuple[int, ...]:
     if not ids:
         raise invalid(_where(call), f"{_where(call)} is empty: it must have at least one token")
     if len(ids) >= limit:
-        raise _too_long(call, str(len(ids)), limit)
+        raise _too_long(_where(call), str(len(ids)), limit)
     if len(ids) + call.limit(limit - len(ids)) > limit:
         raise invalid(
             "max_tokens",
@@ -99,11 +91,11 @@ def _fitting(ids: Sequence[int], text: TextModel, call: Call, limit: int) -> tup
     return tuple(ids)
 
 
-def _too_long(call: Call, tokens: str, limit: int) -> ApiError:
+def _too_long(where: str, tokens: str, limit: int) -> ApiError:
     return invalid(
-        _where(call),
-        f"the prompt has {tokens} tokens: prompt and answer together have at most {limit} here, "
-        "so that no room is left for an answer; shorten the prompt",
+        where,
+        f"{where} has {tokens} tokens: prompt and answer together have at most {limit} here, so "
+        "that no room is left for an answer; shorten it",
         "context_length_exceeded",
     )
 

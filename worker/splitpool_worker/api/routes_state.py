@@ -5,7 +5,7 @@ from typing import Any
 from aiohttp import web
 
 from splitpool_worker.api import protocol
-from splitpool_worker.api.prompts import refuse_endless, tokenize_chat, tokenize_text
+from splitpool_worker.api.prompts import refuse_hopeless, tokenize_chat, tokenize_text
 from splitpool_worker.api.service import SERVICE
 
 METRICS_TYPE = {"Content-Type": "text/plain; version=0.0.4; charset=utf-8"}
@@ -47,12 +47,12 @@ async def tokenize(request: web.Request) -> web.Response:
     service = request.app[SERVICE]
     body, _ = await service.bodies.read(request, protocol.parse_tokenize, service.clock)
     if body.messages is not None:
-        size = sum(len(message.content) for message in body.messages)
-        refuse_endless(service.text, size, service.max_model_len, where="messages")
+        texts = [message.content for message in body.messages]
+        await refuse_hopeless(service.text, texts, service.max_model_len, where="messages")
         ids = await tokenize_chat(service.text, [message.plain() for message in body.messages])
     else:
         prompt = body.prompt or ""
-        refuse_endless(service.text, len(prompt), service.max_model_len, where="prompt")
+        await refuse_hopeless(service.text, [prompt], service.max_model_len, where="prompt")
         ids = await tokenize_text(service.text, prompt, special=body.add_special_tokens)
     answer: dict[str, Any] = {
         "tokens": ids,

@@ -11,6 +11,9 @@ from transformers.utils.chat_template_utils import render_jinja_template
 
 from splitpool_worker.checkpoint.weights import ModelUnreadable
 
+# Characters that are normalised at once, and how many of them their neighbours may change.
+_PIECE, _EDGE = 1 << 16, 16
+
 
 class NoChatTemplate(Exception):
     """The model has no chat template: it continues text only."""
@@ -64,9 +67,26 @@ class TextModel:
             raise TemplateRefused(str(error)) from error
         return str(texts[0])
 
+    @property
+    def normalises(self) -> bool:
+        """Whether texts may have another length when they are tokenised."""
+        return self.backend.normalizer is not None
+
     def at_least(self, characters: int) -> int:
-        """A lower bound of the tokens in so many characters, without looking at them."""
-        return characters // self._longest if self.backend.normalizer is None else 0
+        """A lower bound of the tokens in so many characters, as they are after normalising."""
+        return characters // self._longest
+
+    def at_least_of(self, texts: Sequence[str], enough: int) -> int:
+        """A lower bound of the tokens in these texts, which are normalised piece by piece until
+        there are enough: tokenising them may take a hundred times as long."""
+        characters = 0
+        for text in texts:
+            for start in range(0, len(text), _PIECE):
+                piece = self.backend.normalizer.normalize_str(text[start : start + _PIECE])
+                characters += max(0, len(piece) - _EDGE)
+                if self.at_least(characters) >= enough:
+                    return self.at_least(characters)
+        return self.at_least(characters)
 
     def decode(self, ids: Sequence[int]) -> str:
         """The text of `ids`, special tokens left out."""
