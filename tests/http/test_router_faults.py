@@ -299,3 +299,18 @@ async def test_a_large_answer_arrives_whole_and_a_broken_one_is_not_taken_for_wh
         assert len(body["choices"][0]["message"]["content"]) > 10 * 2**20
         assert "Content-Length" in response.headers
         assert "Transfer-Encoding" not in response.headers
+
+
+async def test_another_worker_at_a_known_address_gets_nothing(tmp_path: Path) -> None:
+    """An address is used again before the news of it arrives."""
+    worker = FakeWorker()
+    async with rig(tmp_path, worker) as router:
+        assert (await router.post(chat()))[0] == 200
+        for field in ("name", "pool", "namespace"):
+            own = getattr(worker, field)
+            setattr(worker, field, "other")
+            (known,) = router.fleet.workers.values()
+            await until(lambda known=known: not known.serving)  # type: ignore[misc]
+            setattr(worker, field, own)
+            await until(lambda known=known: known.serving)  # type: ignore[misc]
+        assert worker.executions == 1

@@ -1,6 +1,7 @@
 """The router as a process: start, drain, stop, and what it says when it cannot start."""
 
 import asyncio
+import io
 import json
 import signal
 import socket
@@ -10,10 +11,11 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import aiohttp
+import psutil
 
 from fakes.fake_worker import FakeWorker, Script, started
 from fakes.router_process import RouterProcess, start
-from fakes.router_rig import CHAT, chat, events, pool_object, write_endpoints
+from fakes.router_rig import CHAT, chat, events, pool_object, until, write_endpoints
 
 
 @asynccontextmanager
@@ -69,6 +71,35 @@ async def test_a_second_signal_ends_streams_with_an_error_event(tmp_path: Path) 
         await worker.freed.wait()
 
 
+async def test_a_drain_limit_ends_streams_before_the_process_is_killed(tmp_path: Path) -> None:
+    worker = FakeWorker()
+    worker.script = Script(hold_after_events=2)
+    async with (
+        serving(tmp_path, worker, "--drain-seconds", "0.2") as router,
+        aiohttp.ClientSession() as client,
+        client.post(router.url + CHAT, json=chat(stream=True)) as stream,
+    ):
+        await worker.held.wait()
+        router.process.send_signal(signal.SIGTERM)
+        got = events(await stream.read())
+        assert json.loads(got[-1].data)["error"]["code"] == "shutting_down"
+        assert await router.ended() == 0
+
+
+async def test_the_memory_of_large_bodies_goes_back(tmp_path: Path) -> None:
+    worker = FakeWorker(kv_tokens=10**8, max_model_len=10**8)
+    body = {"model": "tiny", "prompt": ["x" * 26] * 1_000_000, "max_tokens": 1}
+    async with serving(tmp_path, worker) as router, aiohttp.ClientSession() as client:
+        await router.line("serving=True")
+        process = psutil.Process(router.process.pid)
+        before = process.memory_info().rss
+        sent, url = json.dumps(body).encode(), router.url + "/v1/completions"
+        for _ in range(3):
+            async with client.post(url, data=io.BytesIO(sent)) as response:
+                assert response.status == 200
+        await until(lambda: process.memory_info().rss < before + 32 * 2**20)
+
+
 async def test_an_idle_router_stops_at_once(tmp_path: Path) -> None:
     async with serving(tmp_path, FakeWorker()) as router:
         router.process.send_signal(signal.SIGINT)
@@ -90,6 +121,7 @@ async def test_bad_arguments_are_named_and_end_with_2(tmp_path: Path) -> None:
         (("--port", "99999", "--endpoints", "x"), {}, "--port 99999"),
         (("--endpoints", "x", "--api-keys", str(tmp_path / "none")), {}, "--api-keys"),
         (("--endpoints", "x"), {"SPLITPOOL_CALLER_KEY": "no hex"}, "SPLITPOOL_CALLER_KEY"),
+        (("--cluster",), {"KUBECONFIG": str(tmp_path / "none")}, "set KUBECONFIG"),
     ):
         router = await start(*args, **env)
         assert word in await router.line(word)

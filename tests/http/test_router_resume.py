@@ -7,7 +7,9 @@ import pytest
 
 from fakes.fake_worker import FakeWorker, Script
 from fakes.router_rig import Event, Rig, chat, events, pool_object, rig, until, write_endpoints
+from splitpool_router.placing.classify import LatencyClass
 
+INTERACTIVE = LatencyClass.INTERACTIVE
 RESUMABLE = {"X-Splitpool-Resumable": "true"}
 MINE = {**RESUMABLE, "X-Request-Id": "mine-1"}
 
@@ -163,6 +165,44 @@ async def test_a_second_live_request_of_one_id_is_409_whatever_worker_it_would_r
         async with router.stream(headers=other) as response:
             assert response.status == 200
         assert sum(worker.executions for worker in workers) == 2
+
+
+async def test_a_worker_that_restarted_in_its_pod_has_lost_the_request(tmp_path: Path) -> None:
+    worker = FakeWorker()
+    worker.script = Script(hold_after_events=2)
+    async with rig(tmp_path, worker) as router:
+        async with router.stream(headers=MINE) as response:
+            await response.content.readuntil(b"\n\n")
+        await until(lambda: not router.router.active)
+        await worker.restart()
+        (known,) = router.fleet.workers.values()
+        await until(
+            lambda: known.report is not None and known.report.stream_key == worker.stream_key
+        )
+        worker.script = Script()
+        async with router.stream(headers=MINE) as response:
+            assert response.status == 200
+
+
+async def test_an_orphan_keeps_nobody_waiting_and_counts_again_once_it_is_read(
+    tmp_path: Path,
+) -> None:
+    worker = FakeWorker()
+    worker.script = Script(hold_after_events=2)
+    async with rig(tmp_path, worker) as router:
+        (known,) = router.fleet.workers.values()
+        async with router.stream(headers=MINE) as response:
+            await response.content.readuntil(b"\n\n")
+            held = known.held(INTERACTIVE)
+            assert held > 0
+        await until(lambda: known.held(INTERACTIVE) == 0)
+        path = router.url + "/v1/streams/mine-1?starting_after=0"
+        async with router.client.get(path) as rest:
+            await rest.content.readuntil(b"\n\n")
+            assert known.held(INTERACTIVE) == held
+            worker.release.set()
+            await rest.read()
+        await until(lambda: known.held(INTERACTIVE) == 0)
 
 
 async def test_a_finished_request_frees_its_id(tmp_path: Path) -> None:

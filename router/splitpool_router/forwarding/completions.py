@@ -212,7 +212,8 @@ class Completions:
             stream=order.ask.stream,
         )
         pressing.workers = (permit.worker,)
-        live.at(permit.worker, answer.headers.get(h.STREAM_ID))
+        stream_id = answer.headers.get(h.STREAM_ID)
+        live.at(permit.worker, stream_id, cls=cls, cost=permit.claim.cost)
         if answer.status == 401:
             answer.close()
             raise WorkerUnreachable("the worker does not accept this router's token")

@@ -74,7 +74,11 @@ class Resume:
         name, live = found
         window = self._window(live)
         with self._live.reading(name, live, window=window):
-            return (await self._pass_on(request, answer)).response
+            try:
+                with live.holding():
+                    return (await self._pass_on(request, answer)).response
+            finally:
+                self._fleet.pump()
 
     async def _pass_on(self, request: web.Request, answer: aiohttp.ClientResponse) -> Relayed:
         return await self._relay.pass_on(

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from splitpool_router.errors import DuplicateRequest
 from splitpool_router.fleet.workers import Worker
+from splitpool_router.placing.classify import LatencyClass
 
 _STREAM_ID = re.compile(r"([0-9a-f]{8})-[0-9a-f]{32}")
 _REMEMBERED = 10_000
@@ -33,13 +34,31 @@ class Live:
 
     worker: Worker | None = None
     stream_id: str | None = None
+    cls: LatencyClass = LatencyClass.INTERACTIVE
+    cost: int = 0
     expires: float | None = None
     readers: int = 0
 
-    def at(self, worker: Worker, stream_id: str | None) -> None:
-        """The request runs there under this stream id."""
+    def at(self, worker: Worker, stream_id: str | None, *, cls: LatencyClass, cost: int) -> None:
+        """The request runs there under this stream id, in a class, at a cost in tokens."""
         self.worker = worker
         self.stream_id = stream_id
+        self.cls = cls
+        self.cost = cost
+
+    @contextmanager
+    def holding(self) -> Iterator[None]:
+        """Its tokens are held while somebody reads. While nobody does they are not: the worker
+        lets an orphan make way for everyone else, so it must not keep others waiting here."""
+        worker = self.worker
+        if worker is None:
+            yield
+            return
+        worker.take(self.cls, self.cost)
+        try:
+            yield
+        finally:
+            worker.give_back(self.cls, self.cost)
 
 
 class LiveRequests:
