@@ -24,6 +24,7 @@ TARGETS = {
     "native": ("-march=native", set[str]()),
     "avx512-bf16": ("-march=cooperlake", {"avx512_bf16"}),
     "avx2": ("-march=haswell", {"avx2", "fma"}),
+    "sse": ("-march=x86-64-v2", {"sse4_2"}),
 }
 
 
@@ -57,6 +58,9 @@ def matrices(dtype: torch.dtype, seed: int) -> Iterator[tuple[torch.Tensor, torc
         columns = 32 * draw.randint(1, 9) + draw.choice([0, 0, 16])
         outputs = draw.choice([1, 7, 16, 31, 48, 99, 144, 250])
         yield torch.randn(rows, columns).to(dtype), torch.randn(outputs, columns).to(dtype)
+    # More than a block of rows, and more than a block of columns.
+    for rows, columns, outputs in ((205, 96, 40), (1, 1040, 72), (9, 1600, 56)):
+        yield torch.randn(rows, columns).to(dtype), torch.randn(outputs, columns).to(dtype)
 
 
 def test_linear_equals_the_reference(cpu: CpuOps, dtype: torch.dtype) -> None:
@@ -75,10 +79,10 @@ def test_a_row_of_linear_is_the_same_bits_whoever_is_computed_with_it(
     cpu: CpuOps, dtype: torch.dtype
 ) -> None:
     torch.manual_seed(3)
-    packed = cpu.pack(torch.randn(144, 160).to(dtype))
-    x = torch.randn(70, 160).to(dtype)
+    packed = cpu.pack(torch.randn(144, 1040).to(dtype))
+    x = torch.randn(150, 1040).to(dtype)
     whole = cpu.linear(x, packed)
-    for count in (1, 2, 3, 6, 16, 17, 33, 64):
+    for count in (1, 2, 3, 4, 5, 6, 7, 16, 17, 33, 64, 97):
         assert torch.equal(cpu.linear(x[-count:].clone(), packed), whole[-count:])
 
 

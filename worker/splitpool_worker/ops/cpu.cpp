@@ -56,16 +56,16 @@ void add_rms_norm(T* out, T* residual, const T* x, const T* weight, float eps, l
                   long width) {
   share(count, count * width, [&](long first, long last) {
     for (long row = first * width; row < last * width; row += width) {
-      f32x16 squares{};
-      for (long i = row; i < row + width; i += LANES) {
-        f32x16 value = load16(residual + i);
-        if (x) store16(residual + i, value = rounded_to<T>(value + load16(x + i)));
+      floats squares{};
+      for (long i = row; i < row + width; i += WIDTH) {
+        floats value = load(residual + i);
+        if (x) store(residual + i, value = rounded_to<T>(value + load(x + i)));
         squares += value * value;
       }
       const float scale = 1.0f / std::sqrt(sum_of(squares) / width + eps);
-      for (long i = 0; i < width; i += LANES) {
-        f32x16 normed = rounded_to<T>(load16(residual + row + i) * scale);
-        store16(out + row + i, normed * load16(weight + i));
+      for (long i = 0; i < width; i += WIDTH) {
+        floats normed = rounded_to<T>(load(residual + row + i) * scale);
+        store(out + row + i, normed * load(weight + i));
       }
     }
   });
@@ -74,10 +74,10 @@ void add_rms_norm(T* out, T* residual, const T* x, const T* weight, float eps, l
 // One head in place, every product and sum rounded, as a chain of torch operations would.
 template <class T>
 void rotate(T* head, const T* cos, const T* sin, long half) {
-  for (long i = 0; i < half; i += LANES) {
-    f32x16 a = load16(head + i), b = load16(head + half + i), c = load16(cos + i), s = load16(sin + i);
-    store16(head + i, rounded_to<T>(a * c) - rounded_to<T>(b * s));
-    store16(head + half + i, rounded_to<T>(b * c) + rounded_to<T>(a * s));
+  for (long i = 0; i < half; i += WIDTH) {
+    floats a = load(head + i), b = load(head + half + i), c = load(cos + i), s = load(sin + i);
+    store(head + i, rounded_to<T>(a * c) - rounded_to<T>(b * s));
+    store(head + half + i, rounded_to<T>(b * c) + rounded_to<T>(a * s));
   }
 }
 
@@ -106,46 +106,69 @@ void rope_and_store(T* qkv, const T* cos, const T* sin, const int64_t* positions
   });
 }
 
-// A piece of work of one thread: up to ROWS query rows of one sequence and key head.
+// A piece of work of one thread: some query rows of one sequence and key head.
 struct Item {
   int32_t sequence, head, first_row;
 };
 
+// What one call attends to: rows of qkv, and sequences in pages.
 template <class T>
-void paged_attention(T* out, const T* qkv, const T* k, const T* v, const int32_t* query_start,
-                     const int32_t* context_len, const int32_t* block_table, long sequences,
-                     long table_width, long heads, long kv_heads, long head_dim, long block_size) {
-  const long group = heads / kv_heads, width = (heads + 2 * kv_heads) * head_dim;
-  const float scale = 1.0f / std::sqrt(static_cast<float>(head_dim));
-  std::vector<Item> items;
-  for (int32_t s = 0; s < sequences; ++s)
-    for (int32_t head = 0; head < kv_heads; ++head)
-      for (int32_t row = 0; row < (query_start[s + 1] - query_start[s]) * group; row += ROWS)
-        items.push_back({s, head, row});
-  const long count = static_cast<long>(items.size());
-#pragma omp parallel for num_threads(std::min<long>(threads, count)) schedule(dynamic, 1)
-  for (long i = 0; i < count; ++i) {
-    const Item item = items[i];
+struct Attention {
+  T* out;
+  const T* qkv;
+  const T* k;
+  const T* v;
+  const int32_t* query_start;
+  const int32_t* context_len;
+  const int32_t* block_table;
+  long sequences, table_width, heads, kv_heads, head_dim, block_size;
+
+  long group() const { return heads / kv_heads; }
+
+  std::vector<Item> items(long most) const {
+    std::vector<Item> found;
+    for (int32_t s = 0; s < sequences; ++s)
+      for (int32_t head = 0; head < kv_heads; ++head)
+        for (int32_t row = 0; row < (query_start[s + 1] - query_start[s]) * group(); row += most)
+          found.push_back({s, head, row});
+    return found;
+  }
+
+  template <class Kernel>
+  void attend(Item item) const {
+    const long width = (heads + 2 * kv_heads) * head_dim;
     const long first = query_start[item.sequence], queries = query_start[item.sequence + 1] - first;
     const long context = context_len[item.sequence];
-    const Paged at{block_table + item.sequence * table_width, block_size, kv_heads, head_dim, context};
-    Rows<T> rows;
-    rows.count = std::min(ROWS, queries * group - item.first_row);
+    const Paged at{block_table + item.sequence * table_width, block_size, kv_heads, head_dim,
+                   context};
+    Rows<T, typename Kernel::Left> rows;
+    rows.count = std::min(Kernel::ROWS, queries * group() - item.first_row);
     for (long r = 0; r < rows.count; ++r) {
-      const long query = (item.first_row + r) / group, head = (item.first_row + r) % group;
+      const long query = (item.first_row + r) / group(), head = (item.first_row + r) % group();
+      const T* from = qkv + (first + query) * width + (item.head * group() + head) * head_dim;
       rows.position[r] = rows.last_position = context - queries + query;
-      std::memcpy(rows.query + r * head_dim,
-                  qkv + (first + query) * width + (item.head * group + head) * head_dim,
-                  sizeof(T) * head_dim);
+      for (long e = 0; e < head_dim; e += WIDTH)
+        store(rows.query + r * head_dim + e, load(from + e));
     }
-    attend(rows, at, k, v, item.head, scale);
+    const float scale = 1.0f / std::sqrt(static_cast<float>(head_dim));
+    splitpool::attend<Kernel>(rows, at, k, v, item.head, scale);
     for (long r = 0; r < rows.count; ++r) {
-      const long query = (item.first_row + r) / group, head = (item.first_row + r) % group;
-      T* to = out + (first + query) * heads * head_dim + (item.head * group + head) * head_dim;
-      for (long e = 0; e < head_dim; e += LANES)
-        store16(to + e, load16(rows.sums + r * head_dim + e) / rows.total[r]);
+      const long query = (item.first_row + r) / group(), head = (item.first_row + r) % group();
+      T* to = out + (first + query) * heads * head_dim + (item.head * group() + head) * head_dim;
+      for (long e = 0; e < head_dim; e += WIDTH)
+        store(to + e, load(rows.sums + r * head_dim + e) / rows.total[r]);
     }
   }
+};
+
+template <class T>
+void paged_attention(const Attention<T>& attention) {
+  with_kernel<T>(attention.head_dim, [&](auto kernel) {
+    const std::vector<Item> items = attention.items(kernel.ROWS);
+    const long count = static_cast<long>(items.size());
+#pragma omp parallel for num_threads(std::min<long>(threads, count)) schedule(dynamic, 1)
+    for (long i = 0; i < count; ++i) attention.template attend<decltype(kernel)>(items[i]);
+  });
 }
 
 }  // namespace
@@ -201,8 +224,8 @@ long level() {
                               const int32_t* query_start, const int32_t* context_len,            \
                               const int32_t* block_table, long sequences, long table_width,      \
                               long heads, long kv_heads, long head_dim, long block_size) {       \
-    paged_attention(out, qkv, k, v, query_start, context_len, block_table, sequences,            \
-                    table_width, heads, kv_heads, head_dim, block_size);                         \
+    paged_attention<T>({out, qkv, k, v, query_start, context_len, block_table, sequences,        \
+                        table_width, heads, kv_heads, head_dim, block_size});                    \
   }
 
 FOR_TYPE(bf16, bfloat16)

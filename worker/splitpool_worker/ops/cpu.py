@@ -1,4 +1,4 @@
-"""The operations in C++ for CPUs: AMX or AVX512-BF16 where there is one, correct without."""
+"""The operations in C++ for CPUs: AMX or AVX512-BF16 where there is one, AVX2 elsewhere."""
 
 import ctypes
 from collections.abc import Sequence

@@ -12,27 +12,30 @@
 #include <limits>
 #include <type_traits>
 
+#include "product.h"
 #include "tiles.h"
 #include "vector.h"
 
 namespace splitpool {
 
-constexpr long ROWS = 32, KEYS = 256, MAX_HEAD_DIM = 256, KEY_TILES = KEYS / LANES;
+constexpr long MOST_ROWS = 36, KEYS = 256, MAX_HEAD_DIM = 256, KEY_TILES = KEYS / LANES;
 
 struct Paged {
   const int32_t* table;
   long block_size, kv_heads, head_dim, context;
 };
 
-template <class T>
+// Queries of one sequence that attend together, and their state. LEFT is the type of what a kernel
+// multiplies keys and values with.
+template <class T, class LEFT>
 struct Rows {
   long count, last_position;
-  long position[ROWS];
-  alignas(64) T query[ROWS * MAX_HEAD_DIM];
-  float highest[ROWS], total[ROWS];
-  alignas(64) float scores[ROWS * KEYS];
-  alignas(64) T weights[ROWS * KEYS];
-  alignas(64) float sums[ROWS * MAX_HEAD_DIM];
+  long position[MOST_ROWS];
+  alignas(64) LEFT query[MOST_ROWS * MAX_HEAD_DIM];
+  float highest[MOST_ROWS], total[MOST_ROWS];
+  alignas(64) float scores[MOST_ROWS * KEYS];
+  alignas(64) LEFT weights[MOST_ROWS * KEYS];
+  alignas(64) float sums[MOST_ROWS * MAX_HEAD_DIM];
   alignas(64) T tail[LANES * MAX_HEAD_DIM];
   const T* keys[KEY_TILES];
   const T* values[KEY_TILES];
@@ -40,8 +43,8 @@ struct Rows {
 
 // Where each sixteen keys of a chunk lie. Slots past the context may hold anything, and 0 * NaN is
 // NaN: the values of a last, partial sixteen are copied and the rest of them zeroed.
-template <class T>
-void locate(Rows<T>& rows, const Paged& at, const T* k, const T* v, long head, long start,
+template <class T, class LEFT>
+void locate(Rows<T, LEFT>& rows, const Paged& at, const T* k, const T* v, long head, long start,
             long tiles) {
   for (long tile = 0; tile < tiles; ++tile) {
     long key = start + tile * LANES, inside = key % at.block_size;
@@ -58,34 +61,64 @@ void locate(Rows<T>& rows, const Paged& at, const T* k, const T* v, long head, l
   }
 }
 
-template <class T, long N>
-void vector_scores(Rows<T>& rows, const Paged& at, long row, long tile) {
-  f32x16 acc[N] = {};
-  const T* query = rows.query + row * at.head_dim;
-  for (long i = 0; i < at.head_dim; i += PAIR<T>) {
-    const auto keys = group(rows.keys[tile] + i * at.block_size);
+// Queries and weights as floats.
+template <class T>
+struct FloatKernel {
+  typedef float Left;
+  static constexpr long ROWS = 36;
+  static void end() {}
+
+  static void scores(Rows<T, float>& rows, const Paged& at, long tiles) {
+    by_rows(rows.count, [&](auto n, long row) {
+      by_tiles<n>(tiles, [&](auto m, long tile) {
+        multiply<n, m>(false, rows.scores + row * KEYS + tile * LANES, KEYS,
+                       rows.query + row * at.head_dim, at.head_dim, Tiles<T>{rows.keys + tile},
+                       at.block_size, at.head_dim);
+      });
+    });
+  }
+
+  static void sums(Rows<T, float>& rows, const Paged& at, long tiles) {
+    by_rows(rows.count, [&](auto n, long row) {
+      by_tiles<n>(at.head_dim / LANES, [&](auto m, long column) {
+        const Segments<T> values{rows.values, column * LANES * PAIR<T>};
+        multiply<n, m>(true, rows.sums + row * at.head_dim + column * LANES, at.head_dim,
+                       rows.weights + row * KEYS, KEYS, values, at.head_dim, LANES, tiles);
+      });
+    });
+  }
+};
+
+#if defined(SPLITPOOL_DOT)
+
+template <long N>
+void dot_scores(Rows<bf16, bf16>& rows, const Paged& at, long row, long tile) {
+  floats acc[N] = {};
+  const bf16* query = rows.query + row * at.head_dim;
+  for (long i = 0; i < at.head_dim; i += PAIR<bf16>) {
+    const uints keys = load_pairs(rows.keys[tile] + i * at.block_size);
     for (long n = 0; n < N; ++n) acc[n] = dot(acc[n], spread(query + n * at.head_dim + i), keys);
   }
-  for (long n = 0; n < N; ++n) store16(rows.scores + (row + n) * KEYS + tile * LANES, acc[n]);
+  for (long n = 0; n < N; ++n) store(rows.scores + (row + n) * KEYS + tile * LANES, acc[n]);
 }
 
-template <class T, long N>
-void vector_sums(Rows<T>& rows, const Paged& at, long row, long column, long tiles) {
-  f32x16 acc[N];
+template <long N>
+void dot_sums(Rows<bf16, bf16>& rows, const Paged& at, long row, long column, long tiles) {
+  floats acc[N];
   float* sums = rows.sums + row * at.head_dim + column;
-  for (long n = 0; n < N; ++n) acc[n] = load16(sums + n * at.head_dim);
+  for (long n = 0; n < N; ++n) acc[n] = load(sums + n * at.head_dim);
   for (long tile = 0; tile < tiles; ++tile)
-    for (long key = 0; key < LANES; key += PAIR<T>) {
-      const auto values = group(rows.values[tile] + key * at.head_dim + column * PAIR<T>);
-      const T* weights = rows.weights + row * KEYS + tile * LANES + key;
+    for (long key = 0; key < LANES; key += PAIR<bf16>) {
+      const uints values = load_pairs(rows.values[tile] + key * at.head_dim + column * PAIR<bf16>);
+      const bf16* weights = rows.weights + row * KEYS + tile * LANES + key;
       for (long n = 0; n < N; ++n) acc[n] = dot(acc[n], spread(weights + n * KEYS), values);
     }
-  for (long n = 0; n < N; ++n) store16(sums + n * at.head_dim, acc[n]);
+  for (long n = 0; n < N; ++n) store(sums + n * at.head_dim, acc[n]);
 }
 
 // Calls f with the number of rows as a constant: 8 at a time, then what is left.
 template <class F>
-void by_rows(long count, F f) {
+void by_eights(long count, F f) {
   long row = 0;
   for (; row + 8 <= count; row += 8) f(std::integral_constant<long, 8>{}, row);
   if (row + 4 <= count) f(std::integral_constant<long, 4>{}, row), row += 4;
@@ -94,24 +127,29 @@ void by_rows(long count, F f) {
   if (count - row == 1) f(std::integral_constant<long, 1>{}, row);
 }
 
-template <class T>
-struct VectorKernel {
+struct DotKernel {
+  typedef bf16 Left;
+  static constexpr long ROWS = 32;
   static void end() {}
-  static void scores(Rows<T>& rows, const Paged& at, long tiles) {
+  static void scores(Rows<bf16, bf16>& rows, const Paged& at, long tiles) {
     for (long tile = 0; tile < tiles; ++tile)
-      by_rows(rows.count, [&](auto n, long row) { vector_scores<T, n>(rows, at, row, tile); });
+      by_eights(rows.count, [&](auto n, long row) { dot_scores<n>(rows, at, row, tile); });
   }
-  static void sums(Rows<T>& rows, const Paged& at, long tiles) {
+  static void sums(Rows<bf16, bf16>& rows, const Paged& at, long tiles) {
     for (long column = 0; column < at.head_dim; column += LANES)
-      by_rows(rows.count, [&](auto n, long row) { vector_sums<T, n>(rows, at, row, column, tiles); });
+      by_eights(rows.count, [&](auto n, long row) { dot_sums<n>(rows, at, row, column, tiles); });
   }
 };
+
+#endif
 
 #if defined(SPLITPOOL_TILES)
 
 // Tiles: 0-3 results of two blocks of rows by two right-hand tiles, 4-5 rows (queries or weights),
 // 6-7 right-hand tiles (keys or values).
 struct TileKernel {
+  typedef bf16 Left;
+  static constexpr long ROWS = 32;
   static void end() { _tile_release(); }
 
   // A row of the left-hand tiles is `bytes` long, and the right-hand ones have a row for each pair.
@@ -126,7 +164,7 @@ struct TileKernel {
     shapes.use();
   }
 
-  static void scores(Rows<bf16>& rows, const Paged& at, long tiles) {
+  static void scores(Rows<bf16, bf16>& rows, const Paged& at, long tiles) {
     shape(rows.count, 64);
     const bool lower = rows.count > LANES;
     const long key_stride = at.block_size * 4, query_stride = at.head_dim * 2;
@@ -148,7 +186,7 @@ struct TileKernel {
     }
   }
 
-  static void sums(Rows<bf16>& rows, const Paged& at, long tiles) {
+  static void sums(Rows<bf16, bf16>& rows, const Paged& at, long tiles) {
     shape(rows.count, 32);
     const bool lower = rows.count > LANES;
     const long stride = at.head_dim * 4;
@@ -191,38 +229,39 @@ struct TileKernel {
 
 // Scores of a chunk -> unnormalised weights; older sums shrink where the maximum has grown.
 // `scale` turns scores into exponents of 2.
-template <class T>
-void soften(Rows<T>& rows, long row, long start, long tiles, long head_dim, float scale) {
+template <class T, class LEFT>
+void soften(Rows<T, LEFT>& rows, long row, long start, long tiles, long head_dim, float scale) {
   float* scores = rows.scores + row * KEYS;
-  T* weights = rows.weights + row * KEYS;
+  LEFT* weights = rows.weights + row * KEYS;
   const long seen = rows.position[row] - start + 1, end = tiles * LANES;
-  const f32x16 hidden = broadcast(-std::numeric_limits<float>::infinity());
-  for (long key = std::max(0L, seen) / LANES * LANES; key < end; key += LANES) {
-    const i32x16 past = LANE + static_cast<int32_t>(key - seen);
-    store16(scores + key, past < 0 ? load16(scores + key) : hidden);
+  const floats hidden = broadcast(-std::numeric_limits<float>::infinity());
+  for (long key = std::max(0L, seen) / WIDTH * WIDTH; key < end; key += WIDTH) {
+    const ints past = counted() + static_cast<int32_t>(key - seen);
+    store(scores + key, past < 0 ? load(scores + key) : hidden);
   }
-  f32x16 most = hidden;
-  for (long key = 0; key < end; key += LANES) {
-    const f32x16 x = load16(scores + key);
+  floats most = hidden;
+  for (long key = 0; key < end; key += WIDTH) {
+    const floats x = load(scores + key);
     most = x > most ? x : most;
   }
   const float before = rows.highest[row], highest = std::max(before, max_of(most) * scale);
-  f32x16 total{};
-  for (long key = 0; key < end; key += LANES) {
-    const f32x16 weight = exp2_of(load16(scores + key) * scale - highest);
+  floats total{};
+  for (long key = 0; key < end; key += WIDTH) {
+    const floats weight = exp2_of(load(scores + key) * scale - highest);
     total += weight;
-    store16(weights + key, weight);
+    store(weights + key, weight);
   }
   rows.highest[row] = highest;
   const float shrink = exp2_of(broadcast(before - highest))[0];
   rows.total[row] = rows.total[row] * shrink + sum_of(total);
   if (shrink == 1.0f) return;
   float* sums = rows.sums + row * head_dim;
-  for (long i = 0; i < head_dim; i += LANES) store16(sums + i, load16(sums + i) * shrink);
+  for (long i = 0; i < head_dim; i += WIDTH) store(sums + i, load(sums + i) * shrink);
 }
 
-template <class T, class Kernel>
-void attend(Rows<T>& rows, const Paged& at, const T* k, const T* v, long head, float scale) {
+template <class Kernel, class T>
+void attend(Rows<T, typename Kernel::Left>& rows, const Paged& at, const T* k, const T* v,
+            long head, float scale) {
   std::fill_n(rows.highest, rows.count, -std::numeric_limits<float>::infinity());
   std::fill_n(rows.total, rows.count, 0.0f);
   std::fill_n(rows.sums, rows.count * at.head_dim, 0.0f);
@@ -237,14 +276,17 @@ void attend(Rows<T>& rows, const Paged& at, const T* k, const T* v, long head, f
   Kernel::end();
 }
 
-template <class T>
-void attend(Rows<T>& rows, const Paged& at, const T* k, const T* v, long head, float scale) {
+// Calls f with the fastest kernel that this CPU has for T.
+template <class T, class F>
+void with_kernel([[maybe_unused]] long head_dim, F f) {
 #if defined(SPLITPOOL_TILES)
   if constexpr (PAIR<T> == 2)
-    if (at.head_dim % 32 == 0 && tiles_permitted())
-      return attend<T, TileKernel>(rows, at, k, v, head, scale);
+    if (head_dim % 32 == 0 && tiles_permitted()) return f(TileKernel{});
 #endif
-  attend<T, VectorKernel<T>>(rows, at, k, v, head, scale);
+#if defined(SPLITPOOL_DOT)
+  if constexpr (PAIR<T> == 2) return f(DotKernel{});
+#endif
+  f(FloatKernel<T>{});
 }
 
 }  // namespace splitpool

@@ -6,7 +6,9 @@
 
 #include <algorithm>
 #include <type_traits>
+#include <vector>
 
+#include "product.h"
 #include "tiles.h"
 #include "vector.h"
 
@@ -32,10 +34,10 @@ void unpack_row(T* to, const T* packed, long row, long columns) {
 
 // silu(gate) * up, each factor rounded as a chain of operations would round it.
 template <class T>
-f32x16 gated(f32x16 gate, f32x16 up) {
+floats gated(floats gate, floats up) {
   gate = rounded_to<T>(gate);
   // The exponent is bounded: 2^127 sends the quotient to 0 as well as infinity does.
-  const f32x16 inverse = exp2_of(-at_least(gate * LOG2_E, broadcast(-127.0f)));
+  const floats inverse = exp2_of(-at_least(gate * LOG2_E, broadcast(-127.0f)));
   return rounded_to<T>(gate / (inverse + 1.0f)) * rounded_to<T>(up);
 }
 
@@ -51,47 +53,102 @@ struct Product {
 
   long pairs() const { return GATED ? panels_of(rows) : (panels_of(rows) + 1) / 2; }
   long panels() const { return GATED ? 2 * panels_of(rows) : panels_of(rows); }
-  const T* left(long pair) const { return packed + pair * 2 * LANES * columns; }
   // A pair without a right panel multiplies its left one twice.
-  const T* right(long pair) const {
-    return packed + std::min(pair * 2 + 1, panels() - 1) * LANES * columns;
+  const T* panel(long index) const {
+    return packed + std::min(index, panels() - 1) * LANES * columns;
   }
 
-  void store(long token, long pair, f32x16 left, f32x16 right) const {
-    if constexpr (GATED) return write(token, pair, gated<T>(left, right));
-    write(token, pair * 2, left);
-    if (pair * 2 + 1 < panels()) write(token, pair * 2 + 1, right);
+  // The results of a pair: sixteen of each panel.
+  void store(long token, long pair, const float* left, const float* right) const {
+    for (long lane = 0; lane < LANES; lane += WIDTH)
+      store(token, pair, lane, load(left + lane), load(right + lane));
   }
 
-  // Sixteen results, rounded to the model's type whatever the type of y.
-  void write(long token, long panel, f32x16 values) const {
+  void store(long token, long pair, long lane, floats left, floats right) const {
+    if constexpr (GATED) return write(token, pair * LANES + lane, gated<T>(left, right));
+    write(token, pair * 2 * LANES + lane, left);
+    write(token, (pair * 2 + 1) * LANES + lane, right);
+  }
+
+  // Results from `row` on, of rows that exist; rounded to the model's type whatever the type of y.
+  void write(long token, long row, floats values) const {
     if constexpr (!std::is_same_v<T, Y>) values = rounded_to<T>(values);
-    const long width = std::min(LANES, rows - panel * LANES);
-    Y* to = y + token * rows + panel * LANES;
-    if (width == LANES) return store16(to, values);
-    Y whole[LANES];
-    store16(whole, values);
-    std::memcpy(to, whole, sizeof(Y) * width);
+    Y* to = y + token * rows + row;
+    if (row + WIDTH <= rows) return splitpool::store(to, values);
+    if (row >= rows) return;
+    Y whole[WIDTH];
+    splitpool::store(whole, values);
+    std::memcpy(to, whole, sizeof(Y) * (rows - row));
   }
 };
 
-// As many accumulators as the registers hold: 24 of 32 with AVX-512, 8 of 16 halves with AVX2.
-#if defined(__AVX512F__)
+// Of a block of rows as floats, a part of the columns stays in the first cache, all of them in the
+// second.
+constexpr long BLOCK_ROWS = 96, BLOCK_FLOATS = 64 << 10, BLOCK_COLUMNS = 512;
+
+inline long block_rows(long columns) {
+  return std::clamp(BLOCK_FLOATS / columns / ROW_BLOCK * ROW_BLOCK, ROW_BLOCK, BLOCK_ROWS);
+}
+
+// Rows as floats, in memory of the thread's own unless they are floats already.
+inline const float* as_floats(const float* x, long) { return x; }
+inline const float* as_floats(const bf16* x, long count) {
+  thread_local std::vector<float> memory;
+  if (static_cast<long>(memory.size()) < count) memory.resize(count);
+  for (long i = 0; i < count; i += WIDTH) store(memory.data() + i, load(x + i));
+  return memory.data();
+}
+
+// One or two pairs of panels, for `tokens` rows of x from `token` on.
+template <class T, class Y, bool GATED>
+void float_pairs(const Product<T, Y, GATED>& p, const float* x, long token, long tokens, long pair,
+                 long pairs) {
+  const long panels = pairs * 2, width = panels * LANES;
+  alignas(64) float sums[BLOCK_ROWS * 4 * LANES];
+  for (long start = 0; start < p.columns; start += BLOCK_COLUMNS) {
+    const long count = std::min(BLOCK_COLUMNS, p.columns - start);
+    const T* right[4];
+    for (long i = 0; i < panels; ++i) right[i] = p.panel(pair * 2 + i) + start * LANES;
+    by_rows(tokens, [&](auto n, long row) {
+      by_tiles<n>(panels, [&](auto m, long tile) {
+        multiply<n, m>(start > 0, sums + row * width + tile * LANES, width,
+                       x + row * p.columns + start, p.columns, Tiles<T>{right + tile}, LANES,
+                       count);
+      });
+    });
+  }
+  for (long row = 0; row < tokens; ++row)
+    for (long i = 0; i < pairs; ++i) {
+      const float* left = sums + row * width + i * 2 * LANES;
+      p.store(token + row, pair + i, left, left + LANES);
+    }
+}
+
+template <class P>
+void float_product(const P& p, long first, long last) {
+  const long most = block_rows(p.columns);
+  for (long token = 0; token < p.tokens; token += most) {
+    const long tokens = std::min(most, p.tokens - token);
+    const float* x = as_floats(p.x + token * p.columns, tokens * p.columns);
+    for (long pair = first; pair < last; pair += 2)
+      float_pairs(p, x, token, tokens, pair, std::min(2L, last - pair));
+  }
+}
+
+#if defined(SPLITPOOL_DOT)
+
+// As many accumulators as the registers hold: 24 of 32.
 constexpr long PAIR_BLOCK = 2, TOKEN_BLOCK = 6;
-#else
-constexpr long PAIR_BLOCK = 1, TOKEN_BLOCK = 2;
-#endif
 
 template <long TOKENS, long PAIRS, class P>
-void vector_block(const P& p, long token, long pair) {
-  f32x16 acc[TOKENS][PAIRS * 2] = {};
+void dot_block(const P& p, long token, long pair) {
+  floats acc[TOKENS][PAIRS * 2] = {};
   const auto* x = p.x + token * p.columns;
-  constexpr long step = PAIR<std::remove_const_t<std::remove_reference_t<decltype(*x)>>>;
-  for (long k = 0; k < p.columns; k += step) {
-    decltype(group(x)) weights[PAIRS * 2];
+  for (long k = 0; k < p.columns; k += PAIR<bf16>) {
+    uints weights[PAIRS * 2];
     for (long j = 0; j < PAIRS; ++j) {
-      weights[j * 2] = group(p.left(pair + j) + k * LANES);
-      weights[j * 2 + 1] = group(p.right(pair + j) + k * LANES);
+      weights[j * 2] = load_pairs(p.panel((pair + j) * 2) + k * LANES);
+      weights[j * 2 + 1] = load_pairs(p.panel((pair + j) * 2 + 1) + k * LANES);
     }
     for (long i = 0; i < TOKENS; ++i) {
       const auto both = spread(x + i * p.columns + k);
@@ -100,25 +157,26 @@ void vector_block(const P& p, long token, long pair) {
   }
   for (long i = 0; i < TOKENS; ++i)
     for (long j = 0; j < PAIRS; ++j)
-      p.store(token + i, pair + j, acc[i][j * 2], acc[i][j * 2 + 1]);
+      p.store(token + i, pair + j, 0, acc[i][j * 2], acc[i][j * 2 + 1]);
 }
 
 template <long PAIRS, class P>
-void vector_tokens(const P& p, long pair) {
+void dot_tokens(const P& p, long pair) {
   long token = 0;
   for (; token + TOKEN_BLOCK <= p.tokens; token += TOKEN_BLOCK)
-    vector_block<TOKEN_BLOCK, PAIRS>(p, token, pair);
-  if constexpr (TOKEN_BLOCK > 3)
-    for (; token + 3 <= p.tokens; token += 3) vector_block<3, PAIRS>(p, token, pair);
-  for (; token < p.tokens; ++token) vector_block<1, PAIRS>(p, token, pair);
+    dot_block<TOKEN_BLOCK, PAIRS>(p, token, pair);
+  for (; token + 3 <= p.tokens; token += 3) dot_block<3, PAIRS>(p, token, pair);
+  for (; token < p.tokens; ++token) dot_block<1, PAIRS>(p, token, pair);
 }
 
 template <class P>
-void vector_product(const P& p, long first, long last) {
+void dot_product(const P& p, long first, long last) {
   long pair = first;
-  for (; pair + PAIR_BLOCK <= last; pair += PAIR_BLOCK) vector_tokens<PAIR_BLOCK>(p, pair);
-  for (; pair < last; ++pair) vector_tokens<1>(p, pair);
+  for (; pair + PAIR_BLOCK <= last; pair += PAIR_BLOCK) dot_tokens<PAIR_BLOCK>(p, pair);
+  for (; pair < last; ++pair) dot_tokens<1>(p, pair);
 }
+
+#endif
 
 #if defined(SPLITPOOL_TILES)
 
@@ -136,8 +194,8 @@ template <class P>
 void tile_block(const P& p, long token, long tokens, long pair) {
   alignas(64) float sums[4][LANES][LANES];
   const bf16* x = p.x + token * p.columns;
-  const bf16* left = p.left(pair);
-  const bf16* right = p.right(pair);
+  const bf16* left = p.panel(pair * 2);
+  const bf16* right = p.panel(pair * 2 + 1);
   const long stride = p.columns * 2;
   const bool both = tokens > LANES;
   settle();
@@ -167,7 +225,7 @@ void tile_block(const P& p, long token, long tokens, long pair) {
   }
   for (long i = 0; i < tokens; ++i) {
     const auto* pair_sums = sums + i / LANES * 2;
-    p.store(token + i, pair, load16(pair_sums[0][i % LANES]), load16(pair_sums[1][i % LANES]));
+    p.store(token + i, pair, pair_sums[0][i % LANES], pair_sums[1][i % LANES]);
   }
 }
 
@@ -197,7 +255,10 @@ void product(const Product<T, Y, GATED>& p, long first, long last) {
   if constexpr (PAIR<T> == 2)
     if (p.columns % 32 == 0 && tiles_permitted()) return tile_product(p, first, last);
 #endif
-  vector_product(p, first, last);
+#if defined(SPLITPOOL_DOT)
+  if constexpr (PAIR<T> == 2) return dot_product(p, first, last);
+#endif
+  float_product(p, first, last);
 }
 
 }  // namespace splitpool

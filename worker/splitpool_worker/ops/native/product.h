@@ -1,0 +1,137 @@
+// to[row][lane] (+)= sum over k of left[row][k] * right[k][lane]: rows of floats times tiles of
+// sixteen lanes, which is how weights, keys and values lie in memory. bf16 is widened in registers.
+//
+// The sums of a block of rows and tiles stay in registers. Each adds up its own products, k by k,
+// so it has the same bits whatever is computed beside it.
+#pragma once
+
+#include <algorithm>
+#include <type_traits>
+
+#include "vector.h"
+
+namespace splitpool {
+
+#if defined(__AVX512F__) || defined(__aarch64__)
+constexpr long REGISTERS = 32;
+#else
+constexpr long REGISTERS = 16;
+#endif
+
+// Rows at a time: beside their sums fit the lanes of one tile, an element of a row, and a mask.
+constexpr long ROW_BLOCK = std::min(6L, (REGISTERS - PIECES - 2) / PIECES);
+
+// Tiles beside `rows` rows. Several, where they fit with an element of each row: a sum waits for its
+// own last addition, and it takes eight of them to keep two multipliers busy.
+constexpr long tiles_beside(long rows) {
+  long tiles = 4;
+  while (tiles > 1 && rows * tiles * PIECES + rows + 2 > REGISTERS) tiles /= 2;
+  return tiles;
+}
+
+// Element `part` of each lane of a group.
+inline floats widened(const float* group, long) { return load(group); }
+inline floats widened(const bf16* group, long part) {
+  const uints pairs = raw<uints>(group);
+  return (floats)(part == 0 ? pairs << 16 : pairs & (uints{} + 0xffff0000u));
+}
+
+// Where a product finds its tiles: all k of tile `t` at at[t].
+template <class T>
+struct Tiles {
+  typedef T Element;
+  const T* const* at;
+  const T* operator()(long, long tile) const { return at[tile]; }
+};
+
+// Tiles side by side, `offset` elements from where each segment of sixteen k starts.
+template <class T>
+struct Segments {
+  typedef T Element;
+  const T* const* at;
+  long offset;
+  const T* operator()(long segment, long tile) const {
+    return at[segment] + offset + tile * LANES * PAIR<T>;
+  }
+};
+
+// The same pointer, though the compiler does not know: what lies there is loaded again rather than
+// kept, because loads are to spare here and registers are not.
+template <class T>
+const T* another(const T* pointer) {
+  asm("" : "+r"(pointer));
+  return pointer;
+}
+
+// N rows, `stride` elements apart, times P tiles that have `step` elements for each k, for `count`
+// k in each of the segments. Out of line, for inlined copies spill registers.
+template <long N, long P, class F>
+__attribute__((noinline)) void multiply(bool add, float* to, long to_stride, const float* left,
+                                        long stride, F right, long step, long count,
+                                        long segments = 1) {
+  typedef typename F::Element T;
+  constexpr long M = P * PIECES;
+  floats sums[N][M] = {};
+  if (add)
+    for (long n = 0; n < N; ++n)
+      for (long m = 0; m < M; ++m) sums[n][m] = load(to + n * to_stride + m * WIDTH);
+  for (long segment = 0; segment < segments; ++segment, left += count) {
+    const T* tiles[PAIR<T>][P];
+    for (auto& parts : tiles)
+      for (long p = 0; p < P; ++p) parts[p] = another(right(segment, p));
+    for (long k = 0; k < count; k += PAIR<T>)
+      for (long part = 0; part < PAIR<T>; ++part) {
+        const float* column = left + k + part;
+        const auto lanes = [&](long m) {
+          return widened(tiles[part][m / PIECES] + k * step + m % PIECES * WIDTH * PAIR<T>, part);
+        };
+        // The fewer ones are held: the lanes of one tile, or the elements of a few rows.
+        if constexpr (P == 1) {
+          floats held[M];
+          for (long m = 0; m < M; ++m) held[m] = lanes(m);
+          for (long n = 0; n < N; ++n) {
+            const floats element = broadcast(column[n * stride]);
+            for (long m = 0; m < M; ++m) sums[n][m] += element * held[m];
+          }
+        } else {
+          floats held[N];
+          for (long n = 0; n < N; ++n) held[n] = broadcast(column[n * stride]);
+          for (long m = 0; m < M; ++m) {
+            const floats lane = lanes(m);
+            for (long n = 0; n < N; ++n) sums[n][m] += held[n] * lane;
+          }
+        }
+      }
+  }
+  for (long n = 0; n < N; ++n)
+    for (long m = 0; m < M; ++m) store(to + n * to_stride + m * WIDTH, sums[n][m]);
+}
+
+template <long N, class F>
+void with_constant(long n, F f) {
+  if (n == N) return f(std::integral_constant<long, N>{});
+  if constexpr (N > 1) with_constant<N - 1>(n, f);
+}
+
+// Calls f(count as a constant, first row) for blocks of rows, the last two of like size.
+template <class F>
+void by_rows(long rows, F f) {
+  for (long row = 0, count; row < rows; row += count) {
+    const long left = rows - row;
+    count = left >= 2 * ROW_BLOCK ? ROW_BLOCK : left > ROW_BLOCK ? (left + 1) / 2 : left;
+    with_constant<ROW_BLOCK>(count, [&](auto n) { f(n, row); });
+  }
+}
+
+// Calls f(count as a constant, first tile) for as many tiles at a time as fit beside N rows.
+template <long N, class F>
+void by_tiles(long tiles, F f) {
+  long tile = 0;
+  if constexpr (tiles_beside(N) >= 4)
+    for (; tile + 4 <= tiles; tile += 4) f(std::integral_constant<long, 4>{}, tile);
+  if constexpr (tiles_beside(N) >= 2)
+    for (; tile + 2 <= tiles; tile += 2) f(std::integral_constant<long, 2>{}, tile);
+  for (; tile < tiles; ++tile) f(std::integral_constant<long, 1>{}, tile);
+}
+
+}  // namespace splitpool
