@@ -18,6 +18,14 @@ class Fate(StrEnum):
     OOM_KILLED = "OOMKilled"
     IMAGE_ERROR = "ImageError"
     """The registry does not have the image."""
+    CONFIG_ERROR = "ConfigError"
+    """A Secret that its container needs does not exist."""
+    CANNOT_RUN = "CannotRun"
+    """Its image has no such program."""
+    DOWNLOAD_FAILED = "DownloadFailed"
+    """Its first init container ends with an error, again and again."""
+    HELD = "Held"
+    """Its volumes cannot be mounted, so that nothing of it starts."""
     LINGERING = "Lingering"
     """Ready; when it is deleted it terminates for as long as this fate lasts."""
 
@@ -26,7 +34,22 @@ _RUNNING = frozenset({Fate.READY, Fate.NEVER_READY, Fate.LINGERING})
 _ENDED = {
     Fate.CRASH_LOOP: {"reason": "Error", "exitCode": 1},
     Fate.OOM_KILLED: {"reason": "OOMKilled", "exitCode": 137},
+    Fate.CANNOT_RUN: {
+        "reason": "StartError",
+        "exitCode": 128,
+        "message": 'exec: "python": executable file not found in $PATH',
+    },
 }
+_WAITING = {
+    Fate.STARTING: {"reason": "ContainerCreating"},
+    Fate.HELD: {"reason": "ContainerCreating"},
+    Fate.DOWNLOAD_FAILED: {"reason": "PodInitializing"},
+    Fate.CONFIG_ERROR: {
+        "reason": "CreateContainerConfigError",
+        "message": 'secret "keys" not found',
+    },
+}
+_INITIALIZING = frozenset({Fate.STARTING, Fate.HELD})
 _RESTARTS = 5
 
 
@@ -40,20 +63,23 @@ def status(pod: Object, fate: Fate, *, ip: str, host_ip: str, now: str) -> Objec
         "hostIP": host_ip,
         "hostIPs": [{"ip": host_ip}],
         "observedGeneration": pod["metadata"].get("generation", 0),
-        "conditions": _conditions(pod, ready=ready, now=now),
+        "conditions": _conditions(pod, fate, ready=ready, now=now),
         "containerStatuses": [_container(each, fate, ready=ready, now=now) for each in containers],
     }
+    before = pod["spec"].get("initContainers") or []
+    if before:
+        result["initContainerStatuses"] = [_init_container(each, fate, now) for each in before]
     if result["phase"] == "Running":
         result |= {"podIP": ip, "podIPs": [{"ip": ip}]}
     return result
 
 
-def _conditions(pod: Object, *, ready: bool, now: str) -> list[Object]:
+def _conditions(pod: Object, fate: Fate, *, ready: bool, now: str) -> list[Object]:
     unready = {} if ready else {"reason": "ContainersNotReady"}
     facts = {
         "PodScheduled": {"status": "True"},
-        "PodReadyToStartContainers": {"status": "True"},
-        "Initialized": {"status": "True"},
+        "PodReadyToStartContainers": {"status": str(fate != Fate.HELD)},
+        "Initialized": {"status": str(fate not in _INITIALIZING | {Fate.DOWNLOAD_FAILED})},
         "ContainersReady": {"status": str(ready), **unready},
         "Ready": {"status": str(ready), **unready},
     }
@@ -87,11 +113,32 @@ def _container(container: Object, fate: Fate, *, ready: bool, now: str) -> Objec
     return result
 
 
+def _init_container(container: Object, fate: Fate, now: str) -> Object:
+    """Done, unless the fate is one of those in which it is not."""
+    times = {"startedAt": now, "finishedAt": now, "containerID": f"fake://{container['name']}"}
+    done = {"terminated": {"reason": "Completed", "exitCode": 0, **times}}
+    failed = {"terminated": {"reason": "Error", "exitCode": 1, "message": "404 Not Found", **times}}
+    result: Object = {
+        "name": container["name"],
+        "image": container["image"],
+        "imageID": container["image"],
+        "ready": fate not in _INITIALIZING | {Fate.DOWNLOAD_FAILED},
+        "restartCount": 0,
+        "state": done,
+    }
+    if fate in _INITIALIZING:
+        result["state"] = {"waiting": {"reason": "PodInitializing"}}
+    if fate == Fate.DOWNLOAD_FAILED:
+        waiting = {"reason": "CrashLoopBackOff", "message": "back-off 2m40s restarting"}
+        result |= {"restartCount": _RESTARTS, "state": {"waiting": waiting}, "lastState": failed}
+    return result
+
+
 def _waiting(container: Object, fate: Fate) -> Object:
     if fate == Fate.IMAGE_ERROR:
         text = f'Back-off pulling image "{container["image"]}": not found'
         return {"waiting": {"reason": "ImagePullBackOff", "message": text}}
-    if fate == Fate.STARTING:
-        return {"waiting": {"reason": "ContainerCreating"}}
+    if fate in _WAITING:
+        return {"waiting": _WAITING[fate]}
     text = f"back-off 2m40s restarting failed container={container['name']}"
     return {"waiting": {"reason": "CrashLoopBackOff", "message": text}}

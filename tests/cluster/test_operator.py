@@ -164,6 +164,10 @@ def test_a_settled_pool_costs_no_write(
         (Fate.CRASH_LOOP, "CrashLoop"),
         (Fate.OOM_KILLED, "OOMKilled"),
         (Fate.IMAGE_ERROR, "ImagePullFailed"),
+        (Fate.CONFIG_ERROR, "ContainerCannotStart"),
+        (Fate.CANNOT_RUN, "ContainerCannotStart"),
+        (Fate.DOWNLOAD_FAILED, "ModelDownloadFailed"),
+        (Fate.HELD, "WorkersStarting"),
         (Fate.NEVER_READY, "WorkersStarting"),
     ],
 )
@@ -172,7 +176,7 @@ def test_a_pool_says_why_it_does_not_serve_and_recovers(
 ) -> None:
     nodes.add("plain")
     nodes.befall(fate, namespace=pool.namespace)
-    pool.declare()
+    pool.declare({"spec.model.source": "hf://org/model"})
     pool.wait("Ready", "False", reason)
     assert pool.condition("Reconciling") == ("True", reason)
     assert pool.condition("Stalled") == ("False", "NotStalled")
@@ -250,8 +254,11 @@ def test_a_gpu_that_is_full_makes_a_pool_wait_for_one(nodes: FakeNodes, pool: Wa
     pool.wait("Ready", "False", "WaitingForGPU")
 
     assert "cannot allocate all claims" in pool.message("Ready")
-    available = [pool.condition(f"{each}Available")[0] for each in ("Interactive", "Batch")]
-    assert sorted(available) == ["False", "True"]
+
+    def available() -> list[str]:
+        return sorted(pool.condition(f"{each}Available")[0] for each in ("Interactive", "Batch"))
+
+    eventually(lambda: available() == ["False", "True"], "one class is available")
     nodes.add("gpu-1", devices=[gpu_device("gpu-1", "80Gi")])
     pool.wait_ready()
 

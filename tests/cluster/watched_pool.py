@@ -58,7 +58,7 @@ class WatchedPool:
         found = self.read()["status"]["conditions"]
         return next(str(each["message"]) for each in found if each["type"] == kind)
 
-    def wait(self, kind: str, status: str, reason: str) -> None:
+    def wait(self, kind: str, status: str, reason: str, seconds: float = 30.0) -> None:
         """Until a condition of the present generation is so."""
 
         def current() -> bool:
@@ -69,6 +69,7 @@ class WatchedPool:
         eventually(
             lambda: current() and self.condition(kind) == (status, reason),
             f"{kind} is {status}/{reason}",
+            seconds,
         )
 
     def wait_ready(self) -> None:

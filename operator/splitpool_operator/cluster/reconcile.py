@@ -79,7 +79,8 @@ class Reconciler:
             raise Refused(refusal.message)
         if refusal is not None and refusal.reason == reasons.FOREIGN_OBJECT:
             return _FOREIGN_AGAIN_SECONDS
-        return _ASK_AGAIN_SECONDS if refusal is not None or view.probe is not None else None
+        waits = refusal is not None or view.probe is not None or checks.fence_reported(view)
+        return _ASK_AGAIN_SECONDS if waits else None
 
     async def _apply(self, plan: Planned) -> Finding | None:
         """Create and repair, Deployments last; the first object that could not be.
