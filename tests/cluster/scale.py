@@ -1,30 +1,46 @@
 """How does the operator bear many pools? Convergence, requests, memory, and writes when idle.
 
 PYTHONPATH=tests python -m cluster.scale --pools 1000 --idle-minutes 10
+
+It says on stderr how far it is, and prints its numbers as JSON; the witness of all requests is the
+API server's audit log.
 """
 
 import argparse
 import collections
 import json
-import os
+import platform
+import sys
 import tempfile
 import time
+import urllib.request
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from cluster.api import Api, Object, eventually
+from cluster import usage
+from cluster.api import Api, Object
 from cluster.audit import Entry
 from cluster.binaries import programs
 from cluster.control_plane import ControlPlane, running
 from cluster.crds import condition, install
 from cluster.fake_nodes import KUBELET, FakeNodes, playing
 from cluster.operators import operating
+from cluster.processes import Program, free_ports
 from unit.pool_files import CPU, changed
 
 USER = "scale-operator"
 _PODS_ON_A_NODE = 400
 _CLIENTS = 4
+# Asking is work for the API server too, which shares the machine with what is measured.
+_LOOK_SECONDS = 3.0
+_QUIET_SECONDS = 20.0
+_STUCK_SECONDS = 300.0
+
+
+class Stuck(Exception):
+    """Nothing has moved for long."""
 
 
 def declare(api: Api, namespace: str, count: int) -> None:
@@ -53,7 +69,7 @@ def add_nodes(nodes: FakeNodes, pools: int) -> None:
 
 def ready(api: Api, namespace: str) -> int:
     """How many pools are ready."""
-    pools = api.listed("splitpool.dev/v1alpha1", "InferencePool", namespace)
+    pools = api.listed("splitpool.dev/v1alpha1", "InferencePool", namespace, resourceVersion="0")
     return sum(condition(each, "Ready") == "True" for each in pools)
 
 
@@ -71,48 +87,136 @@ def besides_the_lease(entries: list[Entry]) -> collections.Counter[str]:
     )
 
 
-def measure(plane: ControlPlane, namespace: str, pools: int, idle: float) -> dict[str, Any]:
-    """Numbers of a first convergence, of idle time and of a restart."""
-    audit, api = plane.audit, plane.admin
-    start, begun = audit.mark(), time.monotonic()
-    patience = 60 + pools
-    with operating(plane, namespace, USER, ["--sync-seconds", "120"]) as program:
-        eventually(lambda: ready(api, namespace) == pools, "all pools are ready", patience)
-        converged = time.monotonic() - begun
-        first = besides_the_lease(audit.entries(start, user=USER))
-        cpu = _cpu_seconds(program.pid)
-        time.sleep(10)
-        quiet = audit.mark()
-        time.sleep(idle)
-        writes = besides_the_lease(audit.writes(quiet, user=USER))
-        memory = _memory(program.pid)
-    again = audit.mark()
-    with operating(plane, namespace, USER):
-        eventually(lambda: listings(audit.entries(again, user=USER)) > 1, "it has listed", patience)
-        time.sleep(30)
-        restart = besides_the_lease(audit.writes(again, user=USER))
-    return {
-        "pools": pools,
-        "convergenceSeconds": round(converged, 1),
-        "cpuSecondsUntilThen": cpu,
-        "requestsPerPool": round(sum(first.values()) / pools, 1),
-        "requests": dict(first),
-        "idleSeconds": idle,
-        "idleWritesBesidesTheLease": dict(writes),
-        "restartWritesBesidesTheLease": dict(restart),
-        "residentMiB": memory,
-    }
+class Measurement:
+    """One control plane with many pools, and an operator that finds them."""
+
+    def __init__(self, plane: ControlPlane, namespace: str, pools: int) -> None:
+        self._plane = plane
+        self._namespace = namespace
+        self._pools = pools
+        self._begun = time.monotonic()
+        self._port = free_ports(1)[0]
+
+    def run(self, idle: float) -> dict[str, Any]:
+        """Numbers of a first convergence, of idle time and of a restart. Raises Stuck."""
+        flags = ["--sync-seconds", "120", "--health-port", str(self._port)]
+        with operating(self._plane, self._namespace, USER, flags) as program:
+            first = self._converge(program)
+            settling = self._settle(program)
+            resting = self._rest(program, idle)
+        with operating(self._plane, self._namespace, USER, flags) as program:
+            again = self._settle(program)
+            memory = usage.memory(program.pid)
+        return {
+            "machine": usage.machine(),
+            "python": platform.python_version(),
+            "pools": self._pools,
+            "firstConvergence": first,
+            "untilQuiet": settling,
+            "idle": resting,
+            "afterARestart": again | {"memoryMiB": memory},
+        }
+
+    def _converge(self, program: Program) -> dict[str, Any]:
+        mark, before = self._plane.audit.mark(), self._cpu(program)
+        begun, samples = time.monotonic(), []
+        for count in _moving(lambda: ready(self._plane.admin, self._namespace)):
+            samples.append(self._sample(program, f"{count} of {self._pools} pools are ready"))
+            if count == self._pools:
+                break
+        seconds = time.monotonic() - begun
+        requests = besides_the_lease(self._plane.audit.entries(mark, user=USER))
+        reconciles = self._reconciles()
+        return {
+            "seconds": round(seconds, 1),
+            "poolsPerSecond": round(self._pools / seconds, 2),
+            "requestsPerPool": round(requests.total() / self._pools, 1),
+            "reconcilesPerPool": round(reconciles / self._pools, 1),
+            "requestsPerReconcile": round(requests.total() / reconciles, 2),
+            "requests": dict(requests.most_common()),
+            "cpuSeconds": _difference(self._cpu(program), before),
+            "memoryMiB": samples,
+        }
+
+    def _settle(self, program: Program) -> dict[str, Any]:
+        """Until everything was listed, and no write has come for a while after that."""
+        mark, begun = self._plane.audit.mark(), time.monotonic()
+        writes, since, listed = 0, time.monotonic(), False
+        while not listed or time.monotonic() - since < _QUIET_SECONDS:
+            time.sleep(_LOOK_SECONDS)
+            seen = self._plane.audit.entries(mark, user=USER)
+            listed = listings(seen) > 0 or time.monotonic() - begun > _STUCK_SECONDS
+            count = besides_the_lease([each for each in seen if each.is_write]).total()
+            if count != writes or not listed:
+                writes, since = count, time.monotonic()
+        self._say(f"quiet after {writes} more writes")
+        made = besides_the_lease(self._plane.audit.writes(mark, user=USER))
+        return {"seconds": round(since - begun, 1), "writesBesidesTheLease": dict(made)}
+
+    def _rest(self, program: Program, seconds: float) -> dict[str, Any]:
+        mark, before, reconciles = self._plane.audit.mark(), self._cpu(program), self._reconciles()
+        end, samples = time.monotonic() + seconds, []
+        while (left := end - time.monotonic()) > 0:
+            samples.append(self._sample(program, f"idle for {left:.0f} s more"))
+            time.sleep(min(30.0, left))
+        entries = self._plane.audit.entries(mark, user=USER)
+        writes = [each for each in entries if each.is_write]
+        return {
+            "seconds": seconds,
+            "writesBesidesTheLease": dict(besides_the_lease(writes)),
+            "leaseWrites": sum(each.resource == "leases" for each in writes),
+            "reads": dict(besides_the_lease([each for each in entries if not each.is_write])),
+            "reconciles": self._reconciles() - reconciles,
+            "cpuSeconds": _difference(self._cpu(program), before),
+            "memoryMiB": samples,
+        }
+
+    def _sample(self, program: Program, what: str) -> dict[str, float]:
+        memory = usage.memory(program.pid)
+        self._say(f"{what}; operator {memory['VmRSS']} MiB")
+        return {"at": round(time.monotonic() - self._begun, 1), **memory}
+
+    def _cpu(self, program: Program) -> dict[str, float]:
+        """CPU seconds so far of whoever shares the machine."""
+        parts = {"operator": program.pid} | {
+            name: each.pid
+            for name, each in (
+                ("etcd", self._plane.etcd),
+                ("apiServer", self._plane.api_server),
+                ("controllers", self._plane.controllers),
+                ("scheduler", self._plane.scheduler),
+            )
+        }
+        return {name: usage.cpu_seconds(pid) for name, pid in parts.items()} | {
+            "fakeNodesAndThis": round(time.process_time(), 1)
+        }
+
+    def _reconciles(self) -> int:
+        """How often the operator has looked at a pool, by its own count."""
+        with urllib.request.urlopen(f"http://127.0.0.1:{self._port}/metrics", timeout=10) as answer:
+            lines = answer.read().decode().splitlines()
+        counts = [each for each in lines if each.startswith("splitpool_operator_reconcile_total")]
+        return sum(int(float(each.rpartition(" ")[2])) for each in counts)
+
+    def _say(self, what: str) -> None:
+        print(f"{time.monotonic() - self._begun:6.0f} s: {what}", file=sys.stderr, flush=True)
 
 
-def _memory(pid: int) -> dict[str, float]:
-    status = Path(f"/proc/{pid}/status").read_text()
-    lines = dict(line.split(":", 1) for line in status.splitlines())
-    return {key: round(int(lines[key].split()[0]) / 1024, 1) for key in ("VmRSS", "VmHWM")}
+def _moving(count: Callable[[], int]) -> Iterator[int]:
+    """The count, again and again. Raises Stuck where it stays the same for long."""
+    last, since = -1, time.monotonic()
+    while True:
+        now = count()
+        if now != last:
+            last, since = now, time.monotonic()
+        if time.monotonic() - since > _STUCK_SECONDS:
+            raise Stuck(f"{now} for {_STUCK_SECONDS:.0f} s")
+        yield now
+        time.sleep(_LOOK_SECONDS)
 
 
-def _cpu_seconds(pid: int) -> float:
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return round((int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK"), 1)
+def _difference(after: Mapping[str, float], before: Mapping[str, float]) -> dict[str, float]:
+    return {name: round(value - before[name], 1) for name, value in after.items()}
 
 
 def main() -> None:
@@ -123,13 +227,14 @@ def main() -> None:
     known = parser.parse_args()
     with (
         tempfile.TemporaryDirectory() as folder,
-        running(programs(), Path(folder) / "plane") as plane,
+        running(programs(sys.stderr), Path(folder) / "plane") as plane,
         playing(plane.api(KUBELET, groups=["system:masters"])) as nodes,
     ):
         install(plane.admin)
         add_nodes(nodes, known.pools)
         declare(plane.admin, "default", known.pools)
-        print(json.dumps(measure(plane, "default", known.pools, 60 * known.idle_minutes), indent=1))
+        made = Measurement(plane, "default", known.pools).run(60 * known.idle_minutes)
+        print(json.dumps(made, indent=1))
 
 
 if __name__ == "__main__":
