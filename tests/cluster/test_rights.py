@@ -1,7 +1,8 @@
 """Operator and router run under exactly the chart's rights: none is missing, none left over."""
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,8 +10,8 @@ import pytest
 from cluster.api import Api, Object, eventually
 from cluster.audit import AuditLog, Entry
 from cluster.chart import rendered
-from cluster.control_plane import ControlPlane
-from cluster.fake_nodes import FakeNodes
+from cluster.control_plane import ControlPlane, Site, running
+from cluster.fake_nodes import KUBELET, FakeNodes, playing
 from cluster.helm import helm
 from cluster.nodes import gpu_device
 from cluster.processes import Program
@@ -19,6 +20,8 @@ from cluster.watched_pool import WatchedPool
 from unit.pool_files import GPU
 
 Right = tuple[str, str, str]
+# Fake nodes run no router that could be asked.
+HERE = {"--router": None, "--health-port": "0"}
 OURS = {"metadata": {"labels": {"splitpool.dev/class": None}}}
 
 
@@ -41,7 +44,7 @@ def release(
 
 
 @contextlib.contextmanager
-def running(each: Program) -> Iterator[Program]:
+def starting(each: Program) -> Iterator[Program]:
     each.start()
     try:
         yield each
@@ -116,10 +119,9 @@ def test_the_operator_needs_every_right_of_the_chart_and_no_other(
     control_plane: ControlPlane, admin: Api, audit: AuditLog, release: Helm, scope: list[str]
 ) -> None:
     found = deployment(admin, release.namespace, "operator")
-    # Fake nodes run no router that could be asked.
-    here = program(control_plane, found, {"--router": None, "--health-port": "0"})
+    here = program(control_plane, found, HERE)
     mark = audit.mark()
-    with running(here):
+    with starting(here):
         live_through_everything(admin, WatchedPool(admin, release.namespace))
 
     user = account(found)
@@ -134,7 +136,7 @@ def test_the_router_needs_every_right_of_the_chart_and_no_other(
     here = program(control_plane, found, {"--host": "127.0.0.1", "--port": "0"})
     pool = WatchedPool(admin, release.namespace)
     user, mark = account(found), audit.mark()
-    with running(here):
+    with starting(here):
         pool.declare(DRA, GPU)
         eventually(
             lambda: used(audit.entries(mark, user=user)) >= granted("router", scope),
@@ -144,3 +146,33 @@ def test_the_router_needs_every_right_of_the_chart_and_no_other(
     pool.delete()
     assert audit.denied(mark, user=user) == []
     assert used(audit.entries(mark, user=user)) == granted("router", scope)
+
+
+@pytest.fixture(scope="module")
+def guarded(
+    binaries: Mapping[str, Path], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[ControlPlane]:
+    """A control plane that guards owner references, as OpenShift's does."""
+    plugin = "--enable-admission-plugins=OwnerReferencesPermissionEnforcement"
+    folder = tmp_path_factory.mktemp("guarded")
+    with running(binaries, folder, Site(api_server=(plugin,))) as plane:
+        yield plane
+
+
+def test_guarded_owner_references_need_one_right_more(guarded: ControlPlane) -> None:
+    admin = guarded.admin
+    nodes = guarded.api(KUBELET, groups=["system:masters"])
+    with playing(nodes) as fakes:
+        fakes.add("plain")
+        chart = Helm(guarded, helm(), "default")
+        chart.install()
+        found = deployment(admin, "default", "operator")
+        pool = WatchedPool(admin, "default")
+        with starting(program(guarded, found, HERE)):
+            pool.declare()
+            pool.wait("Ready", "False", "ApplyFailed")
+            assert "blockOwnerDeletion" in pool.message("Ready")
+
+            chart.install("--set", "rbac.ownerFinalizers=true")
+
+            pool.wait_ready()
