@@ -42,17 +42,17 @@ def keep(folder: Path, lock: Path) -> None:
     held = os.open(lock, os.O_RDWR | os.O_CREAT, 0o600)
     # The first process holds it as well: it is free when both have ended.
     fcntl.flock(held, fcntl.LOCK_EX)
-    first = _first_process(folder)
-    network = os.stat(f"/proc/{first}/ns/net").st_ino
-    _make_cgroups(folder.name)
-    print(first, flush=True)
-    while sys.stdin.buffer.read(1):
-        pass
-    os.kill(first, signal.SIGKILL)
-    os.waitpid(first, 0)
-    _end_processes(network)
-    remove(folder)
-    lock.unlink()
+    try:
+        _make_cgroups(folder.name)
+        with _first_process(folder) as first:
+            # Nobody reads it where the run is ended right now.
+            with contextlib.suppress(BrokenPipeError):
+                print(first, flush=True)
+            while sys.stdin.buffer.read(1):
+                pass
+    finally:
+        remove(folder)
+        lock.unlink()
 
 
 def remove(folder: Path) -> None:
@@ -95,18 +95,29 @@ def _removed(folder: Path) -> bool:
     return not folder.exists() and not cgroups(folder.name)
 
 
-def _first_process(folder: Path) -> int:
-    """Start it; the answer is its id, once the namespaces are as they should be."""
+@contextlib.contextmanager
+def _first_process(folder: Path) -> Iterator[int]:
+    """Its id, once the namespaces are as they should be; afterwards all in them is ended."""
     ready, told = os.pipe()
     _call(_LIBC.unshare(_NEW_PIDS))
     first = os.fork()
     if first == 0:
-        _be_first(folder, told)
+        try:
+            _be_first(folder, told)
+        except OSError as error:
+            print(error, file=sys.stderr, flush=True)
+        finally:
+            os._exit(1)
     os.close(told)
     if not os.read(ready, 1):
         sys.exit("the namespaces could not be made")
-    os.close(ready)
-    return first
+    network = os.stat(f"/proc/{first}/ns/net").st_ino
+    try:
+        yield first
+    finally:
+        os.kill(first, signal.SIGKILL)
+        os.waitpid(first, 0)
+        _end_processes(network)
 
 
 def _be_first(folder: Path, told: int) -> NoReturn:

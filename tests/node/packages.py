@@ -33,7 +33,7 @@ def hindrance() -> str | None:
     if sys.platform != "linux":
         return f"a real node needs Linux, this is {sys.platform}"
     if os.geteuid() != 0:
-        return "a real node needs root, for network namespaces, mounts and cgroups: sudo make e2e"
+        return "a real node needs root, for namespaces, mounts and cgroups: run it as root"
     return None
 
 

@@ -15,6 +15,7 @@ import psutil
 import pytest
 
 from cluster.api import eventually
+from node import keeper
 from node.keeper import cgroups
 from node.leftovers import starting
 
@@ -140,6 +141,20 @@ def test_make_cluster_keeps_another_up_that_this_machine_reaches_until_ctrl_c() 
     assert process.returncode == 0
     folder = Path(word_after("logs ", said))
     assert not folder.exists()
+    assert not cgroups(folder.name)
+
+
+@pytest.mark.usefixtures("real")
+def test_nothing_is_left_of_a_run_that_ends_while_its_namespaces_are_made(tmp_path: Path) -> None:
+    folder = tmp_path / f"{os.getpid()}-early"
+    folder.mkdir()
+    command = [sys.executable, "-I", "-S", keeper.__file__, str(folder), str(tmp_path / "lock")]
+
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.close()
+
+    assert list(tmp_path.iterdir()) == []
     assert not cgroups(folder.name)
 
 
