@@ -17,8 +17,9 @@ class Words:
     options: tuple[str, ...]
     values: Mapping[str, tuple[str, ...]]
     operands: tuple[str, ...]
-    # Whether a file may be named.
+    # Whether a file may be named alone, and after which options.
     files: bool
+    paths: tuple[str, ...]
 
 
 def run(options: argparse.Namespace, parser: argparse.ArgumentParser) -> int:
@@ -76,7 +77,13 @@ def _words(actions: Sequence[argparse.Action]) -> Words:
             for option in action.option_strings
         },
         operands=tuple(word for action in operands for word in action.choices or ()),
-        files=any(action.metavar == "FILE" for action in actions),
+        files=any(action.metavar == "FILE" for action in operands),
+        paths=tuple(
+            option
+            for action in actions
+            if action.metavar in {"FILE", "DIR"}
+            for option in action.option_strings
+        ),
     )
 
 
@@ -108,8 +115,9 @@ complete -o filenames -F _splitpool splitpool
 
 def _bash_values(known: Mapping[str, Words]) -> Iterator[str]:
     for name, words in known.items():
-        for option, values in filter(lambda pair: pair[1], words.values.items()):
-            yield f'    "{name} {option}") words="{" ".join(values)}" files=0 ;;'
+        for option, values in words.values.items():
+            files = option in words.paths
+            yield f'    "{name} {option}") words="{" ".join(values)}" files={files:d} ;;'
 
 
 def _zsh(known: Mapping[str, Words]) -> str:
@@ -122,13 +130,17 @@ def _fish(known: Mapping[str, Words]) -> str:
     for name, words in known.items():
         seen = f"complete -c splitpool -n '__fish_seen_subcommand_from {name}'"
         if not words.files:
-            lines.append(
-                f"{seen} -f" + (f" -a '{' '.join(words.operands)}'" * bool(words.operands))
-            )
-        for option in words.options:
-            long = option.startswith("--")
-            line = f"{seen} {'-l' if long else '-s'} {option.lstrip('-')}"
-            if words.values.get(option):
-                line += f" -x -a '{' '.join(words.values[option])}'"
-            lines.append(line)
+            lines.append(f"{seen} -f")
+        if words.operands:
+            lines.append(f"{seen} -a '{' '.join(words.operands)}'")
+        lines += [f"{seen} {_fish_option(option, words)}" for option in words.options]
     return "\n".join(lines) + "\n"
+
+
+def _fish_option(option: str, words: Words) -> str:
+    flag = f"-l {option[2:]}" if option.startswith("--") else f"-s {option[1:]}"
+    if option in words.paths:
+        return f"{flag} -r -F"
+    if option in words.values:
+        return f"{flag} -x -a '{' '.join(words.values[option])}'"
+    return flag

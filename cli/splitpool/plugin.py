@@ -33,9 +33,7 @@ def complete(words: Sequence[str] | None = None) -> None:
 
 def _pools(words: Sequence[str]) -> list[str]:
     """The names of pools that begin like the last word; none where the cluster does not answer."""
-    try:
-        from splitpool.status import naming
-    except ModuleNotFoundError:
-        return []
+    from splitpool.status import naming
+
     options = commands.parser(PROG).parse_args(words[:-1])
     return [each for each in asyncio.run(naming.names(options)) if each.startswith(words[-1])]

@@ -3,6 +3,7 @@
 import datetime
 
 from splitpool.status.glance import Glance, State
+from splitpool.status.trouble import PodTrouble
 from splitpool_operator.reporting import reasons
 
 _OPERATOR = "kubectl logs -n splitpool deploy/splitpool-operator"
@@ -60,8 +61,7 @@ def advice(seen: Glance, kubectl: str) -> str | None:
     sentence = _sentence(seen)
     if sentence is None:
         return None
-    worst = next((each for each in seen.troubles if each.reason == seen.reason), None)
-    worst = worst or next(iter(seen.troubles), None)
+    worst = min(seen.troubles, key=lambda each: _distance(each, seen), default=None)
     role = worst.role if worst else "interactive"
     return sentence.format(
         kubectl=kubectl,
@@ -70,6 +70,11 @@ def advice(seen: Glance, kubectl: str) -> str | None:
         cls="interactive" if role == "shared" else role,
         workers=f"-l splitpool.dev/pool={seen.name}",
     )
+
+
+def _distance(pod: PodTrouble, seen: Glance) -> tuple[bool, bool]:
+    """The pod that Ready speaks of comes first: its message begins with the role."""
+    return not seen.message.startswith(f"{pod.role}:"), pod.reason != seen.reason
 
 
 def _sentence(seen: Glance) -> str | None:

@@ -1,100 +1,90 @@
 """Which API server is asked, as whom, in which namespace? As kubectl decides it."""
 
-import difflib
 import os
-from collections.abc import AsyncIterator
+import ssl
+import tempfile
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml  # type: ignore[import-untyped]
-from kubernetes.aio import config as client_config
-from kubernetes.aio.client import ApiClient, Configuration
+import aiohttp
 
-from splitpool_operator.cluster.kube import Kube
+from splitpool.status import kubeconfig
+from splitpool.status.api import Api
+from splitpool.status.kubeconfig import Access, Unusable
+from splitpool.status.login import logged_in
 
-_OWN_NAMESPACE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
+_INSIDE = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 _HOME = "~/.kube/config"
-# Of a kubeconfig that is YAML, but of another shape than the client expects.
-_MISSHAPEN = (client_config.ConfigException, yaml.YAMLError, AttributeError, TypeError, KeyError)
-
-
-class Unconnected(Exception):
-    """Nobody can be asked; the message says why and what to do."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Connection:
-    """An API server to ask."""
-
-    kube: Kube
-    server: str
-    # Of the context; where it names none, as kubectl does.
-    namespace: str
+_TIMEOUT = aiohttp.ClientTimeout(total=30, sock_connect=10)
 
 
 @asynccontextmanager
-async def connected(kubeconfig: Path | None, context: str | None) -> AsyncIterator[Connection]:
-    """The cluster of a kubeconfig, or the one that this process runs in. Raises Unconnected."""
-    configuration = Configuration()
-    namespace = await _configured(configuration, kubeconfig, context)
-    async with ApiClient(configuration) as api:
-        yield Connection(kube=Kube(api), server=configuration.host, namespace=namespace)
+async def connected(file: Path | None, context: str | None) -> AsyncIterator[Api]:
+    """The cluster of a kubeconfig, or the one that this process runs in. Raises Unusable."""
+    access = await logged_in(_access(file, context, os.environ))
+    options: dict[str, Any] = {"proxy": access.proxy, "server_hostname": access.server_name}
+    headers = {"Authorization": f"Bearer {access.token}"} if access.token else {}
+    async with aiohttp.ClientSession(
+        connector=aiohttp.TCPConnector(ssl=_trust(access)),
+        auth=aiohttp.BasicAuth(*access.basic) if access.basic and not access.token else None,
+        headers=headers,
+        timeout=_TIMEOUT,
+        trust_env=True,
+    ) as http:
+        yield Api(http=http, server=access.server, namespace=access.namespace, options=options)
 
 
-async def _configured(configuration: Any, kubeconfig: Path | None, context: str | None) -> str:
-    """Fill in the server and the credentials; the namespace."""
-    files = str(kubeconfig) if kubeconfig else os.environ.get("KUBECONFIG") or _HOME
-    present = _present(files)
-    if not present and kubeconfig is None and context is None and _inside(configuration):
-        return _own_namespace()
-    if not present:
-        raise Unconnected(
-            f"no kubeconfig: {files} is not there; name one with --kubeconfig or KUBECONFIG"
-        )
+def _access(file: Path | None, context: str | None, environment: Mapping[str, str]) -> Access:
+    named = str(file) if file else environment.get("KUBECONFIG") or _HOME
+    paths = [Path(each).expanduser() for each in named.split(os.pathsep) if each]
+    present = [path for path in paths if path.exists()]
+    if present:
+        return kubeconfig.access(present, context)
+    host = environment.get("KUBERNETES_SERVICE_HOST")
+    if file is None and context is None and host:
+        return _inside(host, environment.get("KUBERNETES_SERVICE_PORT", "443"))
+    raise Unusable(f"no kubeconfig: {named} is not there; name one with --kubeconfig or KUBECONFIG")
+
+
+def _inside(host: str, port: str) -> Access:
+    """As the service account of the pod that this runs in."""
     try:
-        loader = await client_config.load_kube_config(
-            config_file=os.pathsep.join(present),
-            context=context,
-            client_configuration=configuration,
-            persist_config=False,
+        return Access(
+            server=f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}",
+            namespace=(_INSIDE / "namespace").read_text().strip(),
+            authority=(_INSIDE / "ca.crt").read_bytes(),
+            token=(_INSIDE / "token").read_text().strip(),
         )
-        return str(loader.current_context["context"].get("namespace") or "default")
     except OSError as error:
-        raise Unconnected(
-            f"the kubeconfig {error.filename or files} cannot be read: {error.strerror or error}"
+        raise Unusable(
+            f"this pod's service account cannot be used: {error.filename}: {error.strerror}; mount "
+            "its token, or name a kubeconfig with --kubeconfig"
         ) from None
-    except _MISSHAPEN as error:
-        raise Unconnected(_complaint(files, present, context, error)) from None
 
 
-def _present(files: str) -> list[str]:
-    return [each for each in files.split(os.pathsep) if Path(each).expanduser().is_file()]
-
-
-def _own_namespace() -> str:
-    return _OWN_NAMESPACE.read_text().strip()
-
-
-def _inside(configuration: Any) -> bool:
+def _trust(access: Access) -> ssl.SSLContext:
+    """What is trusted, and the certificate that is shown. Raises Unusable."""
+    trust = ssl.create_default_context()
     try:
-        client_config.load_incluster_config(client_configuration=configuration)
-    except client_config.ConfigException:
-        return False
-    return True
+        if access.authority is not None:
+            trust = ssl.create_default_context(cadata=access.authority.decode())
+        if access.certificate is not None:
+            _show(trust, access.certificate + b"\n" + (access.key or b""))
+    except (ssl.SSLError, ValueError) as error:
+        raise Unusable(f"the certificates of the kubeconfig cannot be used: {error}") from None
+    # Authorities of older clusters lack extensions that Python 3.13 wants and kubectl does not.
+    trust.verify_flags &= ~ssl.VERIFY_X509_STRICT
+    if access.insecure:
+        trust.check_hostname = False
+        trust.verify_mode = ssl.CERT_NONE
+    return trust
 
 
-def _complaint(files: str, present: list[str], context: str | None, error: Exception) -> str:
-    """Most often it is the context that is not there."""
-    try:
-        found, _ = client_config.list_kube_config_contexts(os.pathsep.join(present))
-        known = [str(each["name"]) for each in found]
-    except _MISSHAPEN:
-        known = []
-    if context is None or context in known:
-        said = " ".join(str(error).split())
-        return f"the kubeconfig {files} cannot be used: {said}; check it with kubectl config view"
-    close = difflib.get_close_matches(context, known, n=1)
-    remedy = f"did you mean {close[0]}?" if close else f"known: {', '.join(known) or 'none'}"
-    return f"context {context!r} is not in {files}; {remedy}"
+def _show(trust: ssl.SSLContext, pem: bytes) -> None:
+    """OpenSSL reads a certificate and its key from a file only; nobody else may read this one."""
+    with tempfile.NamedTemporaryFile() as file:
+        file.write(pem)
+        file.flush()
+        trust.load_cert_chain(file.name)

@@ -3,7 +3,8 @@
 import argparse
 import asyncio
 
-from splitpool.status.connecting import Unconnected, connected
+from splitpool.status.connecting import connected
+from splitpool.status.kubeconfig import Unusable
 from splitpool.status.reading import Unanswered, snapshots
 
 _PATIENCE_SECONDS = 2.0
@@ -14,9 +15,9 @@ async def names(options: argparse.Namespace) -> list[str]:
     try:
         async with (
             asyncio.timeout(_PATIENCE_SECONDS),
-            connected(options.kubeconfig, options.context) as connection,
+            connected(options.kubeconfig, options.context) as api,
         ):
-            found = await snapshots(connection, options.namespace or connection.namespace)
-    except (Unconnected, Unanswered, TimeoutError):
+            found = await snapshots(api, options.namespace or api.namespace)
+    except (Unusable, Unanswered, TimeoutError):
         return []
     return [str(each.pool["metadata"]["name"]) for each in found]

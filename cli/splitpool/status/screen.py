@@ -13,12 +13,12 @@ from splitpool_operator.reporting import reasons
 
 # State: style and sign, and how the first line goes on.
 _HEADLINES = {
-    State.READY: ("good", "is ready"),
-    State.PROGRESSING: ("busy", "is on its way"),
-    State.FAILING: ("bad", "is not ready"),
-    State.STALLED: ("bad", "is stalled"),
-    State.UNSEEN: ("busy", "waits for the operator"),
-    State.DELETING: ("busy", "is being deleted"),
+    State.READY: ("good", "ready"),
+    State.PROGRESSING: ("busy", "on its way"),
+    State.FAILING: ("bad", "not ready"),
+    State.STALLED: ("bad", "stalled"),
+    State.UNSEEN: ("busy", "not seen by the operator"),
+    State.DELETING: ("busy", "being deleted"),
 }
 _INDENT = 2
 _HANGING = 4
@@ -40,11 +40,11 @@ def page(seen: Glance, advice: str | None, look: Look) -> str:
 
 def _heading(seen: Glance, look: Look) -> Iterator[str]:
     style, words = _HEADLINES[seen.state]
-    left = f"{look.signs[style]} {seen.name} {words}"
-    if seen.state in {State.PROGRESSING, State.FAILING, State.STALLED} and seen.reason:
-        left += f": {seen.reason}"
+    left = f"{look.signs[style]} {seen.name}: {words}"
     if seen.since is not None and seen.state not in {State.UNSEEN, State.DELETING}:
         left += f" for {short(seen.since)}"
+    if seen.state in {State.PROGRESSING, State.FAILING, State.STALLED} and seen.reason:
+        left += f", {seen.reason}"
     right = f"namespace {seen.namespace}, {short(seen.age)} old"
     gap = look.width - len(left) - len(right)
     painted = look.paint(style, look.paint("bold", left))

@@ -11,9 +11,11 @@ from splitpool import exits
 from splitpool.output import complain, say
 from splitpool.status import look as looks
 from splitpool.status.advice import advice
-from splitpool.status.connecting import Connection, Unconnected, connected
+from splitpool.status.api import Api
+from splitpool.status.connecting import connected
 from splitpool.status.document import document
 from splitpool.status.glance import Glance, glance
+from splitpool.status.kubeconfig import Unusable
 from splitpool.status.listing import listing
 from splitpool.status.reading import NoSuchPool, Unanswered, snapshot, snapshots
 from splitpool.status.screen import page
@@ -41,28 +43,28 @@ def run(options: argparse.Namespace) -> int:
     """Show it once, or until Ctrl-C; the exit status."""
     try:
         return asyncio.run(_run(options))
-    except (Unconnected, Unanswered, NoSuchPool) as error:
+    except (Unusable, Unanswered, NoSuchPool) as error:
         complain(f"{options.prog}: {error}")
         return exits.CANNOT_TELL
 
 
 async def _run(options: argparse.Namespace) -> int:
-    async with connected(options.kubeconfig, options.context) as connection:
-        question = _question(options, connection)
+    async with connected(options.kubeconfig, options.context) as api:
+        question = _question(options, api)
         if options.watch:
             await watch(
-                lambda: _ask(connection, question),
+                lambda: _ask(api, question),
                 lambda seen, gap: _text(seen, question, gap),
                 live=question.output == "text" and sys.stdout.isatty(),
                 between=_BETWEEN[question.output],
             )
-        seen = await _ask(connection, question)
+        seen = await _ask(api, question)
         say(_text(seen, question))
         return exits.READY if all(glance(each).ready for each in seen) else exits.NOT_READY
 
 
-def _question(options: argparse.Namespace, connection: Connection) -> Question:
-    namespace = None if options.all_namespaces else options.namespace or connection.namespace
+def _question(options: argparse.Namespace, api: Api) -> Question:
+    namespace = None if options.all_namespaces else options.namespace or api.namespace
     kubectl = ["kubectl"]
     if options.context:
         kubectl += ["--context", options.context]
@@ -77,11 +79,11 @@ def _question(options: argparse.Namespace, connection: Connection) -> Question:
     )
 
 
-async def _ask(connection: Connection, question: Question) -> list[Snapshot]:
+async def _ask(api: Api, question: Question) -> list[Snapshot]:
     """Raises NoSuchPool, Unanswered."""
     if question.name is None or question.namespace is None:
-        return await snapshots(connection, question.namespace)
-    return [await snapshot(connection, question.namespace, question.name)]
+        return await snapshots(api, question.namespace)
+    return [await snapshot(api, question.namespace, question.name)]
 
 
 def _text(seen: Sequence[Snapshot], question: Question, gap: str = "") -> str:

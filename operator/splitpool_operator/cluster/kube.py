@@ -68,7 +68,7 @@ class Kube:
             return None
 
     async def pages(
-        self, kind: Kind, namespace: str | None, selector: str = "", fields: str = ""
+        self, kind: Kind, namespace: str | None, selector: str
     ) -> AsyncIterator[Object]:
         """The pages of a listing. Raises Gone where the kind is not served."""
         token: str | None = None
@@ -77,7 +77,6 @@ class Kube:
                 "get",
                 kind.path(namespace),
                 label_selector=selector or None,
-                field_selector=fields or None,
                 limit=_PAGE,
                 _continue=token,
             )
