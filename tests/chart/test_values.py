@@ -2,6 +2,7 @@
 
 import json
 import subprocess
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -65,6 +66,12 @@ def test_a_key_that_nobody_reads_is_refused(path: str) -> None:
 def test_a_value_that_cannot_work_is_refused(argument: str, field: str) -> None:
     with pytest.raises(ChartError, match=f"'/{field}'"):
         template("--set", argument)
+
+
+def test_the_images_are_those_of_the_projects_version() -> None:
+    chart = YAML(typ="safe", pure=True).load((CHART / "Chart.yaml").read_text())
+    project = tomllib.loads((CHART.parents[1] / "pyproject.toml").read_text())["project"]
+    assert chart["appVersion"] == project["version"]
 
 
 def test_what_a_parent_chart_adds_is_taken() -> None:
