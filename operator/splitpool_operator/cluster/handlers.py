@@ -71,14 +71,18 @@ async def _operator(
         kopf.on.event(kind.group, kind.version, kind.plural, registry=registry)(
             _handler(take, kind)
         )
-    await kopf.operator(
-        registry=registry,
-        settings=_settings(),
-        standalone=True,
-        clusterwide=not scope.namespaces,
-        namespaces=scope.namespaces,
-        stop_flag=flag,
-    )
+    try:
+        await kopf.operator(
+            registry=registry,
+            settings=_settings(),
+            standalone=True,
+            clusterwide=not scope.namespaces,
+            namespaces=scope.namespaces,
+            stop_flag=flag,
+        )
+    finally:
+        # A thread of the loop's executor waits for the flag, and the loop's end for that thread.
+        flag.set()
 
 
 def _handler(take: Take, kind: Kind) -> Any:
