@@ -4,8 +4,10 @@
 carry them, so that a worker needs no compiler and no folder that it may write.
 """
 
+import os
 import sys
 from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -72,9 +74,14 @@ def cpu_flags(cpuinfo: Path = CPUINFO) -> frozenset[str]:
 def ship(folder: Path) -> None:
     """Compile every variant into the folder. Raises BuildFailed."""
     folder.mkdir(parents=True, exist_ok=True)
-    for variant in VARIANTS:
-        compile_to(folder / variant.file, compiler(), variant.target)
+    program = compiler()
+
+    def compile_one(variant: Variant) -> None:
+        compile_to(folder / variant.file, program, variant.target)
         print(f"compiled {variant.file}", file=sys.stderr)
+
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        list(pool.map(compile_one, VARIANTS))
 
 
 if __name__ == "__main__":
