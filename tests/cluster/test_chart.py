@@ -50,7 +50,10 @@ def fakes(plane: ControlPlane) -> Iterator[FakeNodes]:
         yield nodes
 
 
-@pytest.fixture(params=[helm, helm3], ids=["helm4", "helm3"])
+both_helms = pytest.mark.parametrize("chart", [helm, helm3], ids=["helm4", "helm3"], indirect=True)
+
+
+@pytest.fixture
 def chart(request: pytest.FixtureRequest, plane: ControlPlane, fakes: FakeNodes) -> Iterator[Helm]:
     """Helm with a namespace that takes restricted pods only; nothing is installed yet."""
     admin = plane.admin
@@ -59,7 +62,8 @@ def chart(request: pytest.FixtureRequest, plane: ControlPlane, fakes: FakeNodes)
         labelled = {"name": name, "labels": restricted}
         admin.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": labelled})
         eventually(lambda name=name: admin.listed("v1", "ServiceAccount", name), "it is set up")  # type: ignore[misc]
-    yield Helm(plane, request.param(sys.stderr), NAMESPACE)
+    program = getattr(request, "param", helm)
+    yield Helm(plane, program(sys.stderr), NAMESPACE)
     for name in (NAMESPACE, "team-a"):
         admin.delete({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
     admin.delete(_crd_named())
@@ -104,6 +108,7 @@ def test_restricted_pods_run_and_the_notes_say_where(plane: ControlPlane, chart:
     assert by_program == {"operator": {"plain", "other"}, "router": {"plain", "other"}}
 
 
+@both_helms
 def test_an_upgrade_keeps_the_secrets_and_renews_the_crd(
     plane: ControlPlane, chart: Helm, tmp_path: Path
 ) -> None:
@@ -143,6 +148,7 @@ def secrets(api: Api) -> dict[str, str]:
     }
 
 
+@both_helms
 def test_pools_and_the_token_outlive_the_release_and_are_taken_over_again(
     plane: ControlPlane, chart: Helm
 ) -> None:
