@@ -68,6 +68,7 @@ async def following(server: FakeApiServer, **user: Any) -> AsyncIterator[Followi
             SOURCE,
             things,
             connect=lambda: Api(http, Connection(server=server.url, **user)),
+            clock=lambda: 7.0,
             sleep=sleep,
         )
         task = asyncio.create_task(follower.run())
@@ -91,7 +92,7 @@ async def test_what_is_listed_and_what_happens_then_is_known() -> None:
         await until(lambda: it.things.known == {"a": 9, "c": 3})
         assert server.watched[0]["resourceVersion"] == "7"
         assert server.watched[0]["allowWatchBookmarks"] == "true"
-        assert 120 <= int(server.watched[0]["timeoutSeconds"]) <= 240
+        assert 40 <= int(server.watched[0]["timeoutSeconds"]) <= 60
         assert server.watched[0]["labelSelector"] == server.lists[0]["labelSelector"] == "x"
 
 
@@ -130,7 +131,7 @@ async def test_a_watch_that_ends_in_order_goes_on_from_its_last_version() -> Non
 async def test_after_a_broken_watch_a_new_listing_forgets_what_vanished(ends: Watch) -> None:
     server = FakeApiServer(objects=[named("a", 1), named("gone", 2)], watches=[ends])
     async with following(server) as it:
-        await until(lambda: len(server.watched) == 1)
+        await until(lambda: len(server.watched) >= 1)
         server.objects = [named("a", 1), named("new", 3)]
         await until(lambda: it.things.known == {"a": 1, "new": 3})
 
@@ -140,9 +141,9 @@ async def test_while_nothing_can_be_listed_what_was_known_stays(status: int) -> 
     server = FakeApiServer(objects=[named("a", 1)], watches=[Watch(then="cut")])
     async with following(server) as it:
         server.refuse_lists = [(status, refusal(status, "not now"))] * 5
-        await until(lambda: len(server.lists) == 6)
+        await until(lambda: len(server.lists) >= 6)
         assert it.things.known == {"a": 1}
-        await until(lambda: len(server.watched) == 2)
+        await until(lambda: len(server.watched) >= 2)
 
 
 async def test_a_listing_that_is_none_is_asked_for_again() -> None:
@@ -169,7 +170,7 @@ async def test_a_line_without_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(api_module, "_MAX_LINE", 1000)
     server = FakeApiServer(watches=[Watch(lines=[b"x" * 5000])])
     async with following(server):
-        await until(lambda: len(server.lists) == 2)
+        await until(lambda: len(server.lists) >= 2)
 
 
 async def test_failures_are_followed_by_ever_longer_pauses_until_something_comes() -> None:
@@ -178,7 +179,7 @@ async def test_failures_are_followed_by_ever_longer_pauses_until_something_comes
         watches=[Watch(lines=[bookmark(3)], then="cut")],
     )
     async with following(server) as it:
-        await until(lambda: len(server.watched) == 2)
+        await until(lambda: len(server.watched) >= 2)
         assert it.pauses[0] <= 0.5
         assert max(it.pauses) <= 10.0
         assert it.pauses[7] > it.pauses[0]
@@ -188,7 +189,7 @@ async def test_failures_are_followed_by_ever_longer_pauses_until_something_comes
 async def test_watches_that_end_at_once_are_not_opened_in_a_hurry() -> None:
     server = FakeApiServer(watches=[Watch(then="end")] * 5)
     async with following(server) as it:
-        await until(lambda: len(server.watched) == 6)
+        await until(lambda: len(server.watched) >= 6)
         assert len(it.pauses) == 5
 
 
@@ -205,9 +206,9 @@ async def test_a_token_is_read_again_as_it_rotates(tmp_path: Any) -> None:
     token.write_text("first\n")
     server = FakeApiServer(watches=[Watch(then="cut")])
     async with following(server, token=token):
-        await until(lambda: len(server.watched) == 1)
+        await until(lambda: len(server.watched) >= 1)
         token.write_text("second\n")
-        await until(lambda: len(server.watched) == 2)
+        await until(lambda: len(server.watched) >= 2)
     said = [headers["Authorization"] for headers in server.headers]
     assert said[:2] == ["Bearer first", "Bearer first"]
     assert said[-1] == "Bearer second"
