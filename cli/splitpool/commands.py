@@ -54,7 +54,7 @@ splitpool plan pool.yaml -o json
 splitpool plan - < pool.yaml""",
     "render": """\
 splitpool render pool.yaml --worker-image registry.example.com/splitpool/worker:1
-splitpool render pool.yaml | kubectl diff -f -""",
+splitpool render pool.yaml | kubectl diff --server-side --force-conflicts -f -""",
     "status": """\
 splitpool status                         the pools of the context's namespace
 splitpool status -A                      those of all namespaces
@@ -89,6 +89,18 @@ def parser(prog: str = PROG) -> argparse.ArgumentParser:
     _crd(command("crd", "print the CustomResourceDefinition"))
     _completion(command("completion", "print a completion script"))
     return root
+
+
+def by_name(root: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
+    """The parser of every command."""
+    (action,) = (each for each in root._actions if isinstance(each, argparse._SubParsersAction))
+    return dict(action.choices)
+
+
+def summaries(root: argparse.ArgumentParser) -> dict[str, str]:
+    """A line for every command."""
+    (action,) = (each for each in root._actions if isinstance(each, argparse._SubParsersAction))
+    return {each.dest: each.help or "" for each in action._choices_actions}
 
 
 def _epilog(command: str, prog: str) -> str:

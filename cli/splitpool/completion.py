@@ -58,12 +58,8 @@ def wants_operand(known: Mapping[str, Words], words: Sequence[str]) -> bool:
 
 def commands(parser: argparse.ArgumentParser) -> dict[str, Words]:
     """The words of every command."""
-    return {
-        name: _words(command._actions)
-        for action in parser._actions
-        if isinstance(action, argparse._SubParsersAction)
-        for name, command in action.choices.items()
-    }
+    (action,) = (each for each in parser._actions if isinstance(each, argparse._SubParsersAction))
+    return {name: _words(command._actions) for name, command in action.choices.items()}
 
 
 def _words(actions: Sequence[argparse.Action]) -> Words:

@@ -12,7 +12,8 @@ from splitpool_operator.rendering.installation import Installation
 from splitpool_operator.rendering.manifests import children
 from splitpool_operator.rendering.sharing import Unsupported
 
-WORKER_IMAGE = f"splitpool-worker:{version('splitpool')}"
+# What the chart tells the operator where no value says otherwise.
+WORKER_IMAGE = f"splitpool/worker:{version('splitpool')}"
 
 
 def run(options: argparse.Namespace) -> int:
