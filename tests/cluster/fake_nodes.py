@@ -49,7 +49,7 @@ class FakeNodes:
         self._pods: dict[str, Object] = {}
         self._told: dict[str, tuple[Fate, bool]] = {}
         self._addresses: dict[str, str] = {}
-        self._free = (f"10.128.{n // 250}.{n % 250 + 1}" for n in itertools.count())
+        self._free: Iterator[str] = (f"10.128.{n // 250}.{n % 250 + 1}" for n in itertools.count())
         self._lock = threading.RLock()
         self._ended = threading.Event()
         self._watch: urllib3.BaseHTTPResponse | None = None
@@ -90,6 +90,11 @@ class FakeNodes:
             self._choices.append(_Choice(fate=fate, namespace=namespace, labels=labels or {}))
             for pod in list(self._pods.values()):
                 self._settle(pod)
+
+    def lend(self, address: str, count: int) -> None:
+        """Give so many of the coming pods an address at which something of the test answers."""
+        with self._lock:
+            self._free = itertools.chain(itertools.repeat(address, count), self._free)
 
     def start(self) -> None:
         """Begin to play the kubelets."""
