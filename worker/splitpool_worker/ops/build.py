@@ -27,14 +27,14 @@ NATIVE = ("-march=native",)
 log = logging.getLogger(__name__)
 
 
-def library(target: Sequence[str] = NATIVE) -> Path:
-    """The library for this machine: the shipped one that fits, else one from the cache, compiled
-    now if it is not there yet.
+def library(target: Sequence[str] = NATIVE, *, came_with: Path = shipped.FOLDER) -> Path:
+    """The library for this machine: the one of the folder `came_with` that fits, else one from the
+    cache, compiled now if it is not there yet.
 
     `target` are the compiler's flags that choose the CPU; others than NATIVE are always compiled.
     Raises BuildFailed.
     """
-    path = shipped.fitting(shipped.cpu_flags()) if target == NATIVE else None
+    path = shipped.fitting(shipped.cpu_flags(), came_with) if target == NATIVE else None
     if path is None:
         path = _compiled(target)
     log.info("operations: %s", path)

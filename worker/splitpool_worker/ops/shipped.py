@@ -51,7 +51,7 @@ VARIANTS = (
 )
 
 
-def fitting(flags: Iterable[str], folder: Path = FOLDER) -> Path | None:
+def fitting(flags: Iterable[str], folder: Path) -> Path | None:
     """The best library of the folder for a CPU with these flags; None where none fits."""
     there = frozenset(flags)
     for variant in VARIANTS:
