@@ -52,6 +52,7 @@ def status(code: int, text: str = "no", **more: Any) -> web.Response:
         (status(403, "forbidden: no right"), Refused),
         (status(403, "being terminated", details=TERMINATING), Closing),
         (status(404), Gone),
+        (status(404, 'namespaces "ns" not found', details={"kind": "namespaces"}), Closing),
         (status(409), Unavailable),
         (status(422), Refused),
         (status(429), Unavailable),

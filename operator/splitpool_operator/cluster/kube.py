@@ -4,7 +4,7 @@ Every call has a time limit; failures are sorted by what the caller can do about
 """
 
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from typing import Any
 
 import aiohttp
@@ -49,7 +49,7 @@ class Gone(Exception):
 
 
 class Closing(Exception):
-    """The namespace is being deleted with everything in it; nothing can be made there."""
+    """The namespace is being deleted with everything in it, or is gone already."""
 
 
 class Kube:
@@ -67,23 +67,20 @@ class Kube:
         except Gone:
             return None
 
-    async def pages(
-        self, kind: Kind, namespace: str | None, selector: str
-    ) -> AsyncIterator[Object]:
-        """The pages of a listing. Raises Gone where the kind is not served."""
-        token: str | None = None
-        while True:
-            page = await self._call(
-                "get",
-                kind.path(namespace),
-                label_selector=selector or None,
-                limit=_PAGE,
-                _continue=token,
-            )
-            yield page
-            token = page["metadata"].get("continue")
-            if not token:
-                return
+    async def page(
+        self, kind: Kind, namespace: str | None, selector: str, token: str | None
+    ) -> Object:
+        """The first page of a listing, or the one that the page before it names.
+
+        Raises Gone where the kind is not served.
+        """
+        return await self._call(
+            "get",
+            kind.path(namespace),
+            label_selector=selector or None,
+            limit=_PAGE,
+            _continue=token,
+        )
 
     async def apply(self, manifest: Object) -> Object:
         """Server-side apply: what it declares is ours, what it no longer declares goes."""
@@ -172,11 +169,12 @@ class Kube:
 def _sorted(error: Any) -> Exception:
     status, body = error.status, _body(error)
     text = str(body.get("message") or f"{status} {error.reason}")
+    details = body.get("details") or {}
     if status == _NOT_FOUND:
-        return Gone(text)
+        return Closing(text) if details.get("kind") == "namespaces" else Gone(text)
     if status in {_CONFLICT, _TOO_MANY} or not status or status >= 500:
         return Unavailable(text, after=_asked_to_wait(error))
-    causes = (body.get("details") or {}).get("causes") or []
+    causes = details.get("causes") or []
     if any(each.get("reason") == "NamespaceTerminating" for each in causes):
         return Closing(text)
     return Refused(text)
