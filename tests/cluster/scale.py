@@ -99,7 +99,7 @@ class Measurement:
 
     def run(self, idle: float) -> dict[str, Any]:
         """Numbers of a first convergence, of idle time and of a restart. Raises Stuck."""
-        flags = ["--sync-seconds", "120", "--health-port", str(self._port)]
+        flags = ["--sync-seconds", "60", "--health-port", str(self._port)]
         with operating(self._plane, self._namespace, USER, flags) as program:
             first = self._converge(program)
             settling = self._settle(program)
