@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import json
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
@@ -67,20 +68,41 @@ async def eventually(question: Callable[[], Any], answer: object) -> None:
         raise AssertionError(f"{last!r} instead of {answer!r}") from None
 
 
+def with_token(server: str, authority: Path, token: Path) -> Path:
+    """A kubeconfig beside a token file: what a pod has, as a file."""
+    file, name = token.with_suffix(".kubeconfig"), "pod"
+    config = {
+        "clusters": [
+            {"name": name, "cluster": {"server": server, "certificate-authority": str(authority)}}
+        ],
+        "users": [{"name": name, "user": {"tokenFile": token.name}}],
+        "contexts": [{"name": name, "context": {"cluster": name, "user": name}}],
+        "current-context": name,
+    }
+    file.write_text(json.dumps(config))
+    return file
+
+
 @contextlib.asynccontextmanager
 async def routing(
-    plane: ControlPlane, namespace: str, *arguments: str, kubeconfig: Path | None = None
+    plane: ControlPlane,
+    namespace: str,
+    *,
+    user: str = USER,
+    kubeconfig: Path | None = None,
+    restarts: bool = False,
 ) -> AsyncIterator[ClusterRouter]:
-    """A router of one namespace until the end of the block; its rights must have sufficed."""
-    for each in rights("router", namespace, USER):
+    """A router of one namespace until the end of the block; its rights must have sufficed, unless
+    the API server restarts meanwhile: until it knows the roles it refuses everybody."""
+    for each in rights("router", namespace, user):
         plane.admin.apply(each)
     mark = plane.audit.mark()
-    env = {"KUBECONFIG": str(kubeconfig or plane.kubeconfig(USER))}
-    process = await start("--cluster", "--namespace", namespace, "--port", "0", *arguments, **env)
+    env = {"KUBECONFIG": str(kubeconfig or plane.kubeconfig(user))}
+    process = await start("--cluster", "--namespace", namespace, "--port", "0", **env)
     try:
         await process.listens()
         async with aiohttp.ClientSession() as http:
             yield ClusterRouter(process, http)
     finally:
         await process.kill()
-    assert plane.audit.denied(mark, user=USER) == []
+    assert restarts or plane.audit.denied(mark, user=user) == []

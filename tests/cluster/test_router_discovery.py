@@ -10,7 +10,7 @@ import pytest
 from cluster.api import Api
 from cluster.control_plane import ControlPlane
 from cluster.fault_proxy import Fault, faulty
-from cluster.routers import USER, eventually, routing
+from cluster.routers import USER, eventually, routing, with_token
 from cluster.served_pods import ServedPods, read, served_pods
 from fakes.fake_worker import Script
 from fakes.router_rig import CHAT, chat, events
@@ -40,6 +40,39 @@ async def test_pools_and_workers_of_a_namespace_are_found(
         shown = (await router.get("/internal/pools"))["pools"]
         assert [each["generation"] for each in shown] == [pool["metadata"]["generation"]]
         assert (await router.get("/ready"))["discoveryAgeSeconds"] < 90
+
+
+async def test_a_service_account_with_its_token_suffices(
+    control_plane: ControlPlane, admin: Api, pods: ServedPods, tmp_path: Path
+) -> None:
+    pool = pods.declare()
+    await pods.add(pool)
+    asked = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
+    account = f"/api/v1/namespaces/{pods.namespace}/serviceaccounts/default"
+    made = admin.request("POST", f"{account}/token", asked)
+    (tmp_path / "token").write_text(made["status"]["token"])
+    kubeconfig = with_token(control_plane.server, admin.authority, tmp_path / "token")
+    user = f"system:serviceaccount:{pods.namespace}:default"
+    async with routing(control_plane, pods.namespace, user=user, kubeconfig=kubeconfig) as router:
+        await router.until_ready(1)
+
+
+async def test_a_request_that_comes_before_the_worker_is_shown_and_waits_for_it(
+    control_plane: ControlPlane, admin: Api, pods: ServedPods
+) -> None:
+    pool = pods.declare()
+    admin.patch(pool, {"spec": {"pools": {"interactive": {"queueTimeoutSeconds": 60}}}})
+    async with routing(control_plane, pods.namespace) as router:
+        await eventually(router.ready, 0)
+        asked = asyncio.create_task(router.ask())
+
+        async def waiting() -> int:
+            each = (await router.get("/internal/pools"))["pools"][0]
+            return int(each["classes"]["interactive"]["waiting"])
+
+        await eventually(waiting, 1)
+        await pods.add(pool)
+        assert await asked == 200
 
 
 async def test_the_operators_probe_learns_that_a_pool_serves(
@@ -176,7 +209,7 @@ async def test_an_api_server_that_is_away_takes_no_worker_away(
 ) -> None:
     pool = pods.declare()
     await pods.add(pool)
-    async with routing(control_plane, pods.namespace) as router:
+    async with routing(control_plane, pods.namespace, restarts=True) as router:
         await router.until_ready(1)
         control_plane.api_server.kill()
         try:
