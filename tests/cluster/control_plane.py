@@ -29,7 +29,7 @@ from cluster.processes import Program, free_ports
 
 HOST = "127.0.0.1"
 ADMIN = "admin"
-_START_SECONDS = 60.0
+_START_SECONDS = 120.0
 _POLL_SECONDS = 0.02
 _PROBES = "--authorization-always-allow-paths=/healthz,/readyz,/livez,/metrics"
 # Their own limits, 20 to 50 requests a second, would make a thousand pools take minutes.
@@ -113,8 +113,10 @@ class ControlPlane:
         """
         pair = self.authority.user(user, groups)
         file = self._pki / f"{pair.key.stem}.kubeconfig"
-        file.touch(mode=0o600)
-        file.write_text(json.dumps(self._kubeconfig(pair), indent=1))
+        # Never written twice: somebody may be reading it.
+        if not file.exists():
+            file.touch(mode=0o600)
+            file.write_text(json.dumps(self._kubeconfig(pair), indent=1))
         return file
 
     def kubectl(self, *args: str, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
@@ -182,6 +184,8 @@ class ControlPlane:
             f"--root-ca-file={self.authority.certificate}",
             f"--service-account-private-key-file={self._token_key}",
             "--use-service-account-credentials=true",
+            # It makes this folder, which is one of the machine's unless it is told.
+            f"--flex-volume-plugin-dir={self.folder / 'volume-plugins'}",
             # Heartbeats come from a thread of the tests, which a busy machine may hold back.
             "--node-monitor-grace-period=5m",
             _PROBES,

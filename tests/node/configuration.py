@@ -67,6 +67,7 @@ def kubelet(place: Place, *, authority: str, certificate: str, key: str) -> str:
             # None of the machine's: names outside of the cluster are unknown.
             "resolvConf": "",
             "podLogsDir": f"{place.folder}/pod-logs",
+            "volumePluginDir": f"{place.folder}/volume-plugins",
         }
     )
 
@@ -80,6 +81,9 @@ state = "/run/containerd"
 
 [grpc]
 address = "{CONTAINERD_SOCKET}"
+
+[plugins.'io.containerd.internal.v1.opt']
+path = "{place.folder}/opt"
 
 [plugins.'io.containerd.cri.v1.images'.pinned_images]
 sandbox = "{pause_image}"

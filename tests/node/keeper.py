@@ -8,7 +8,8 @@ kernel kills the first process, with it all others, and with these all mounts an
 is left, empty cgroups and the folder, goes when the next run starts (`leftovers`).
 
 In the namespaces, /run is empty but for the run's folder at /run/node, and what is written to /var
-goes to that folder too, so that programs with fixed paths leave no trace on the machine.
+goes to that folder too, as do settings of the kernel that a kubelet insists on: programs with fixed
+paths leave no trace on the machine.
 """
 
 import contextlib
@@ -24,6 +25,15 @@ from pathlib import Path
 from typing import NoReturn
 
 INSIDE = "/run/node"
+# A kubelet would set these for the whole machine; it is content where they are so.
+_KERNEL = {
+    "kernel/keys/root_maxbytes": "25000000",
+    "kernel/keys/root_maxkeys": "1000000",
+    "kernel/panic": "10",
+    "kernel/panic_on_oops": "1",
+    "vm/overcommit_memory": "1",
+    "vm/panic_on_oom": "0",
+}
 _CGROUPS = Path("/sys/fs/cgroup")
 _END_SECONDS = 20.0
 _POLL_SECONDS = 0.02
@@ -146,6 +156,10 @@ def _mount_all(folder: Path) -> None:
     _mount(str(folder), INSIDE, flags=_BIND)
     layers = f"lowerdir=/var,upperdir={INSIDE}/{upper.name},workdir={INSIDE}/{work.name}"
     _mount("overlay", "/var", kind="overlay", options=layers)
+    for setting, value in _KERNEL.items():
+        seen = Path(INSIDE, setting.replace("/", "."))
+        seen.write_text(value)
+        _mount(str(seen), f"/proc/sys/{setting}", flags=_BIND)
     # Pods' mounts have to be seen by the kubelet and by the runtime alike.
     _mount("none", "/", flags=_RECURSIVE | _SHARED)
 

@@ -16,7 +16,7 @@ from node.configuration import NODE, Place
 from node.go_programs import NodePrograms
 
 _MASTERS = ["system:masters"]
-_START_SECONDS = 60.0
+_START_SECONDS = 120.0
 _POLL_SECONDS = 0.02
 
 

@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -37,8 +37,10 @@ with running() as real:
 FIXED = [
     Path(name)
     for name in (
+        "/opt/containerd",
         "/run/containerd",
         "/run/netns",
+        "/usr/libexec/kubernetes",
         "/var/lib/cni",
         "/var/lib/kubelet",
         "/var/log/containers",
@@ -57,6 +59,7 @@ class Run:
     first: psutil.Process
     programs: tuple[psutil.Process, ...]
     fixed: tuple[Path, ...]
+    kernel: Mapping[str, str]
 
     @property
     def keeper(self) -> psutil.Process:
@@ -73,13 +76,14 @@ class Run:
             *cgroups(self.folder.name),
             *(each for each in (self.folder, device) if each.exists()),
             *(each for each in FIXED if each.exists() and each not in self.fixed),
+            *(kernel_settings().items() - self.kernel.items()),
         ]
 
 
 @pytest.fixture
 def run() -> Iterator[Run]:
     """A run whose cluster has a ready pod."""
-    fixed = tuple(each for each in FIXED if each.exists())
+    fixed, kernel = tuple(each for each in FIXED if each.exists()), kernel_settings()
     with python("-c", STARTS_ONE_WITH_A_POD_AND_FAILS_WHEN_TOLD_TO) as process:
         assert process.stdout is not None
         facts = json.loads(process.stdout.readline())
@@ -91,6 +95,7 @@ def run() -> Iterator[Run]:
             first=first,
             programs=tuple(of_namespaces(first)),
             fixed=fixed,
+            kernel=kernel,
         )
         process.kill()
 
@@ -173,6 +178,12 @@ def python(*args: str) -> Iterator[subprocess.Popen[str]]:
         except BaseException:
             process.kill()
             raise
+
+
+def kernel_settings() -> Mapping[str, str]:
+    """What a kubelet sets where it is not as it wants it."""
+    names = ("vm/overcommit_memory", "kernel/panic", "kernel/panic_on_oops")
+    return {name: Path("/proc/sys", name).read_text() for name in names}
 
 
 def word_after(mark: str, text: str) -> str:
