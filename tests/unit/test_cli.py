@@ -1,6 +1,8 @@
 """The `splitpool` command: what it prints, where, and with which exit status."""
 
 import json
+import os
+import shlex
 import subprocess
 import sys
 from importlib.metadata import version
@@ -9,11 +11,16 @@ from pathlib import Path
 import pytest
 from ruamel.yaml import YAML
 
-from splitpool import commands, completion, main, plan_command
-from unit.pool_files import CPU, GPU, changed
+from splitpool import commands, completion, main, plan_command, plugin
+from splitpool_operator.local import refusals
+from splitpool_operator.local.refusals import Refused
+from splitpool_operator.planning.plan import plan
+from unit.pool_files import CPU, GPU, changed, pool
 
+COMMANDS = commands.by_name(commands.parser())
+SPLITPOOL = (sys.executable, "-c", "from splitpool.main import main; main()")
 ROOT = Path(__file__).parents[2]
-FAKES = ROOT / "tests" / "fakes"
+INSPECT = (sys.executable, str(ROOT / "tests" / "fakes" / "fake_inspect.py"))
 
 
 @pytest.fixture(autouse=True)
@@ -22,8 +29,7 @@ def fake_inspect(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     script = tmp_path / "script"
     script.write_text("{}")
     monkeypatch.setenv("FAKE_SCRIPT", str(script))
-    command = (sys.executable, str(FAKES / "fake_inspect.py"))
-    monkeypatch.setattr(plan_command, "INSPECT", command)
+    monkeypatch.setattr(plan_command, "INSPECT", INSPECT)
     return script
 
 
@@ -51,6 +57,88 @@ def test_help_shows_every_command_with_examples_and_exit_statuses(
     text = capsys.readouterr().out
     for word in ("up", "plan", "crd", "completion", "examples:", "exit status:", "port taken"):
         assert word in text
+
+
+@pytest.mark.parametrize("command", [*COMMANDS])
+def test_every_command_teaches_by_examples_and_names_its_exit_statuses(
+    command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("help", command) == 0
+    text = capsys.readouterr().out
+    assert "examples:\n  " in text
+    assert f"splitpool {command}" in text.partition("examples:")[2]
+    assert "exit status:\n  0  " in text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("stauts",), "'stauts' is no command; did you mean status? see splitpool --help"),
+        (("fly",), "'fly' is no command; known: up, plan, status, render, crd, completion; see"),
+        (("plan", "x", "--ouput", "json"), "'--ouput' is not known here; did you mean --output?"),
+        (("plan", "x", "-o", "jsn"), "is nothing that -o/--output takes; did you mean json?"),
+        (("plan",), "the following arguments are required: FILE; see splitpool plan --help"),
+        (("status", "a", "-A"), "-A shows all pools; leave out NAME"),
+    ],
+)
+def test_what_was_meant_is_named(
+    arguments: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(*arguments) == 2
+    assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["plan pool.yaml", "plan pool.yaml -o json", "render pool.yaml", "crd", "--help", "--version"],
+)
+def test_a_full_disk_is_told_and_exit_status_6(
+    command: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    declared(tmp_path, changed(GPU, {}))
+    monkeypatch.chdir(tmp_path)
+    with open("/dev/full", "w") as full:
+        monkeypatch.setattr(sys, "stdout", full)
+        assert run(*command.split()) == 6
+    assert capsys.readouterr().err == (
+        "splitpool: standard output cannot be written: No space left on device; free room or write "
+        "elsewhere\n"
+    )
+
+
+def test_a_reader_that_goes_away_is_no_error(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    with open(writing, "w") as gone:
+        monkeypatch.setattr(sys, "stdout", gone)
+        assert run("crd") == 141
+    assert capsys.readouterr().err == ""
+
+
+def test_streams_that_are_closed_are_no_crash(tmp_path: Path) -> None:
+    declared(tmp_path, changed(GPU, {}))
+    assert shell("plan pool.yaml >&-", tmp_path).returncode == 0
+    assert shell("plan none.yaml 2>&-", tmp_path).returncode == 2
+    assert shell("plan none.yaml 2> /dev/full", tmp_path).returncode == 2
+    closed = shell("plan - <&-", tmp_path)
+    assert closed.returncode == 2
+    assert (
+        closed.stderr == "-: cannot be read: Bad file descriptor; check the path and its "
+        "permissions\n"
+    )
+
+
+def shell(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    """The command from a shell, which can close streams."""
+    line = f"{shlex.join(SPLITPOOL)} {command}"
+    return subprocess.run(
+        ["sh", "-c", line], cwd=folder, capture_output=True, text=True, check=False
+    )
 
 
 @pytest.mark.parametrize("arguments", [(), ("up",), ("fly",), ("up", "x", "--port", "99999")])
@@ -108,6 +196,21 @@ def test_a_model_that_is_missing_leaves_the_table_and_exit_status_4(
     said = capsys.readouterr()
     assert "assistant-batch-0" in said.out
     assert "/models/smollm2.gguf: gone" in said.err
+
+
+def test_a_length_that_the_model_lacks_is_told_as_that_field(
+    tmp_path: Path, fake_inspect: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said = "maxModelLen 9000: this model has positions for 1 to 8192 tokens; give a value in that"
+    error = {"code": "bad_model_length", "message": said}
+    fake_inspect.write_text(json.dumps({"inspect": {"exit": 2, "error": error}}))
+    raw = changed(CPU, {"spec.model.maxModelLen": 9000})
+    assert run("plan", declared(tmp_path, raw)) == 2
+    told = capsys.readouterr().err
+    assert told == f"splitpool: spec.model.{said}\n"
+    with pytest.raises(Refused) as refused:
+        refusals.check_model(plan(pool(raw), cores=1), INSPECT)
+    assert (refused.value.code, str(refused.value)) == (2, f"spec.model.{said}")
 
 
 def test_a_quota_that_is_too_small_is_exit_status_3(
@@ -190,6 +293,37 @@ COMP_WORDS=(splitpool completion f); COMP_CWORD=2; _splitpool; echo "${COMPREPLY
         ["bash", "-c", text + probe], capture_output=True, text=True, check=True, cwd=tmp_path
     )
     assert done.stdout.splitlines() == ["up", "--state-dir", "fish"]
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["st"], ["status"]),
+        (["nothing", ""], []),
+        (["plan", "--o"], ["--output"]),
+        (["plan", "-o", ""], ["table", "json"]),
+        (["completion", ""], ["bash", "zsh", "fish"]),
+        (["status", "-n", ""], []),
+    ],
+)
+def test_the_words_that_may_follow(words: list[str], expected: list[str]) -> None:
+    assert completion.candidates(completion.commands(commands.parser()), words) == expected
+
+
+@pytest.mark.parametrize(
+    ("words", "printed"),
+    [
+        ([], "up\nplan\nstatus\nrender\ncrd\ncompletion\n--help\n--version\n:4\n"),
+        (["plan", ""], ":0\n"),
+        (["status", "-o", "j"], "json\n:4\n"),
+        (["status", "--kubeconfig", "/none", ""], ":4\n"),
+    ],
+)
+def test_kubectl_is_told_the_words_and_whether_files_fit(
+    words: list[str], printed: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plugin.complete(words)
+    assert capsys.readouterr().out == printed
 
 
 @pytest.mark.parametrize(
