@@ -26,7 +26,7 @@ class Helm:
 
     def install(self, *arguments: str, chart: Path = CHART) -> str:
         """Install or upgrade the release, and wait until its pods are ready. Raises ChartError."""
-        waiting = ("--wait", "--timeout", "60s")
+        waiting = ("--wait", "--timeout", "120s")
         return self("upgrade", "--install", RELEASE, str(chart), *waiting, *arguments)
 
     def __call__(self, *arguments: str) -> str:

@@ -133,7 +133,7 @@ def test_an_upgrade_keeps_the_secrets_and_renews_the_crd(
         template["metadata"]["annotations"] == router["spec"]["template"]["metadata"]["annotations"]
     )
 
-    chart("rollback", "splitpool", "1", "--wait", "--timeout", "60s")
+    chart("rollback", "splitpool", "1", "--wait", "--timeout", "120s")
 
     rolled = deployment(admin, NAMESPACE, "router")
     assert rolled["spec"]["template"] == router["spec"]["template"]
@@ -158,7 +158,7 @@ def test_pools_and_the_token_outlive_the_release_and_are_taken_over_again(
     pool = admin.create(a_pool())
     token = secret(admin, "splitpool-internal", "token")
 
-    chart("uninstall", "splitpool", "--wait", "--timeout", "60s")
+    chart("uninstall", "splitpool", "--wait", "--timeout", "120s")
 
     left = {
         (kind, name) for version, kind in KINDS for name in names(admin, version, kind, **MANAGED)
@@ -179,7 +179,7 @@ def test_a_crd_that_is_not_kept_goes_with_its_pools(plane: ControlPlane, chart: 
     assert "deletes the CustomResourceDefinition, every pool" in said
     pool = admin.create(a_pool())
 
-    chart("uninstall", "splitpool", "--wait", "--timeout", "60s")
+    chart("uninstall", "splitpool", "--wait", "--timeout", "120s")
 
     def gone() -> bool:
         try:
@@ -199,6 +199,6 @@ def test_a_crd_of_somebody_else_is_left_alone(plane: ControlPlane, chart: Helm) 
     before = admin.reread(_crd_named())["metadata"]["resourceVersion"]
 
     chart.install("--set", "crds.install=false")
-    chart("uninstall", "splitpool", "--wait", "--timeout", "60s")
+    chart("uninstall", "splitpool", "--wait", "--timeout", "120s")
 
     assert admin.reread(_crd_named())["metadata"]["resourceVersion"] == before
