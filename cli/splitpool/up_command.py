@@ -1,18 +1,20 @@
-"""`splitpool up FILE`."""
+"""`splitpool up FILE`: the pools of a file, served on this machine."""
 
 import argparse
 import sys
 
 from splitpool import pool_file
 from splitpool.output import complain
-from splitpool_operator.local import up as local
 from splitpool_operator.local.console import Console
-from splitpool_operator.local.options import Options
 from splitpool_operator.local.refusals import Refused
 
 
 def run(options: argparse.Namespace) -> int:
     """Serve the pools of a file until a signal; the exit status."""
+    # Here, since the other commands start faster without an HTTP client.
+    from splitpool_operator.local import up as local
+    from splitpool_operator.local.options import Options
+
     plans = pool_file.plans(options.file)
     if isinstance(plans, pool_file.Unusable):
         return pool_file.complain(plans)
@@ -20,15 +22,7 @@ def run(options: argparse.Namespace) -> int:
         if plan.pool.spec.autoscaling.mode != "Off":
             name = plan.pool.metadata.name
             complain(f"splitpool: {name}: autoscaling needs a cluster; replicas stay as declared")
-    try:
-        return local.run(plans, _options(options), Console.of(sys.stdout))
-    except Refused as refused:
-        complain(f"splitpool: {refused}")
-        return refused.code
-
-
-def _options(options: argparse.Namespace) -> Options:
-    return Options(
+    chosen = Options(
         host=options.host,
         port=options.port,
         state_dir=options.state_dir,
@@ -36,3 +30,8 @@ def _options(options: argparse.Namespace) -> Options:
         worker_flags=options.worker_flag,
         router_flags=options.router_flag,
     )
+    try:
+        return local.run(plans, chosen, Console.of(sys.stdout))
+    except Refused as refused:
+        complain(f"splitpool: {refused}")
+        return refused.code
