@@ -7,6 +7,45 @@ from ruamel.yaml import YAML
 from cluster.api import Api, Object, eventually
 
 FILE = Path(__file__).parents[2] / "crds" / "inferencepools.yaml"
+_PORT = {"type": "object", "properties": {"number": {"type": "integer"}}}
+# The kind of the Gateway API Inference Extension that has the name of ours.
+NAMESAKE: Object = {
+    "apiVersion": "apiextensions.k8s.io/v1",
+    "kind": "CustomResourceDefinition",
+    "metadata": {
+        "name": "inferencepools.inference.networking.k8s.io",
+        "annotations": {"api-approved.kubernetes.io": "unapproved, made for a test"},
+    },
+    "spec": {
+        "group": "inference.networking.k8s.io",
+        "scope": "Namespaced",
+        "names": {
+            "kind": "InferencePool",
+            "listKind": "InferencePoolList",
+            "plural": "inferencepools",
+            "singular": "inferencepool",
+            "shortNames": ["infpool"],
+        },
+        "versions": [
+            {
+                "name": "v1",
+                "served": True,
+                "storage": True,
+                "schema": {
+                    "openAPIV3Schema": {
+                        "type": "object",
+                        "properties": {
+                            "spec": {
+                                "type": "object",
+                                "properties": {"targetPorts": {"type": "array", "items": _PORT}},
+                            }
+                        },
+                    }
+                },
+            }
+        ],
+    },
+}
 
 
 def own() -> Object:

@@ -40,7 +40,7 @@ _STUCK_SECONDS = 300.0
 
 
 class Stuck(Exception):
-    """Nothing has moved for long."""
+    """Nothing has moved for long, or the operator has ended."""
 
 
 def declare(api: Api, namespace: str, count: int) -> None:
@@ -172,6 +172,8 @@ class Measurement:
         }
 
     def _sample(self, program: Program, what: str) -> dict[str, float]:
+        if not program.running:
+            raise Stuck(f"the operator has ended: {program.last_words()}")
         memory = usage.memory(program.pid)
         self._say(f"{what}; operator {memory['VmRSS']} MiB")
         return {"at": round(time.monotonic() - self._begun, 1), **memory}

@@ -11,44 +11,6 @@ from cluster.control_plane import ControlPlane
 from unit.pool_files import CPU, GPU, changed
 
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*.yaml"))
-_PORT = {"type": "object", "properties": {"number": {"type": "integer"}}}
-NAMESAKE: Object = {
-    "apiVersion": "apiextensions.k8s.io/v1",
-    "kind": "CustomResourceDefinition",
-    "metadata": {
-        "name": "inferencepools.inference.networking.k8s.io",
-        "annotations": {"api-approved.kubernetes.io": "unapproved, made for a test"},
-    },
-    "spec": {
-        "group": "inference.networking.k8s.io",
-        "scope": "Namespaced",
-        "names": {
-            "kind": "InferencePool",
-            "listKind": "InferencePoolList",
-            "plural": "inferencepools",
-            "singular": "inferencepool",
-            "shortNames": ["infpool"],
-        },
-        "versions": [
-            {
-                "name": "v1",
-                "served": True,
-                "storage": True,
-                "schema": {
-                    "openAPIV3Schema": {
-                        "type": "object",
-                        "properties": {
-                            "spec": {
-                                "type": "object",
-                                "properties": {"targetPorts": {"type": "array", "items": _PORT}},
-                            }
-                        },
-                    }
-                },
-            }
-        ],
-    },
-}
 
 
 def in_namespace(base: Object, namespace: str) -> Object:
@@ -184,7 +146,7 @@ def test_fields_that_are_not_known_are_dropped_where_nobody_asks_for_strictness(
 def test_the_namesake_of_the_gateway_api_lives_beside_it(
     control_plane: ControlPlane, admin: Api, namespace: str
 ) -> None:
-    crds.install(admin, NAMESAKE)
+    crds.install(admin, crds.NAMESAKE)
     try:
         admin.create(in_namespace(CPU, namespace))
         theirs = {
@@ -198,7 +160,7 @@ def test_the_namesake_of_the_gateway_api_lives_beside_it(
         assert names_of(control_plane, "inferencepools.splitpool.dev", namespace) == ["assistant"]
         assert names_of(control_plane, "infpool", namespace) == ["theirs"]
     finally:
-        admin.delete(NAMESAKE)
+        admin.delete(crds.NAMESAKE)
 
 
 @pytest.mark.parametrize("file", EXAMPLES, ids=lambda file: file.stem)
