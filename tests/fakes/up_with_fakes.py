@@ -4,7 +4,8 @@ import sys
 from pathlib import Path
 from unittest import mock
 
-from splitpool import main, up_command
+from splitpool import main
+from splitpool_operator.local import options as chosen
 from splitpool_operator.local.options import Options, Programs
 
 HERE = Path(__file__).parent
@@ -20,5 +21,5 @@ def with_fakes(**options: object) -> Options:
 
 
 if __name__ == "__main__":
-    with mock.patch.object(up_command, "Options", with_fakes):
+    with mock.patch.object(chosen, "Options", with_fakes):
         main.main()
