@@ -140,15 +140,25 @@ def test_an_api_server_that_restarts_in_the_midst_of_a_reconcile_finds_it_finish
             mark = audit.mark()
             pool.declare({"spec.pools.batch.maxBatch": 64 + writes})
             eventually(
-                lambda mark=mark, writes=writes: len(audit.writes(mark, user=USER)) >= writes,  # type: ignore[misc]
+                lambda mark=mark, writes=writes: (  # type: ignore[misc]
+                    _kept_running(program) and len(audit.writes(mark, user=USER)) >= writes
+                ),
                 "it has begun",
             )
             control_plane.api_server.kill()
             control_plane.start_api_server()
-        # What runs it would start it again, had it lost its lease meanwhile.
-        if not program.running:
-            program.start()
-        pool.wait("Ready", "True", "Serving", seconds=PATIENCE)
+        eventually(
+            lambda: _kept_running(program) and pool.shows("Ready", "True", "Serving"),
+            "it serves",
+            PATIENCE,
+        )
         assert len(pool.children()) == 10
     finally:
         program.stop()
+
+
+def _kept_running(program: Program) -> bool:
+    """What runs an operator starts it again, should it have lost its lease meanwhile."""
+    if not program.running:
+        program.start()
+    return program.running

@@ -60,17 +60,16 @@ class WatchedPool:
 
     def wait(self, kind: str, status: str, reason: str, seconds: float = 30.0) -> None:
         """Until a condition of the present generation is so."""
-
-        def current() -> bool:
-            pool = self.read()
-            observed = (pool.get("status") or {}).get("observedGeneration")
-            return bool(observed == pool["metadata"]["generation"])
-
         eventually(
-            lambda: current() and self.condition(kind) == (status, reason),
-            f"{kind} is {status}/{reason}",
-            seconds,
+            lambda: self.shows(kind, status, reason), f"{kind} is {status}/{reason}", seconds
         )
+
+    def shows(self, kind: str, status: str, reason: str) -> bool:
+        """Whether a condition of the present generation is so."""
+        pool = self.read()
+        observed = (pool.get("status") or {}).get("observedGeneration")
+        current = observed == pool["metadata"]["generation"]
+        return bool(current and self.condition(kind) == (status, reason))
 
     def wait_ready(self) -> None:
         """Until the pool serves its present generation."""
