@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import IO
 
@@ -41,10 +41,15 @@ def build_and_push(
 
 
 def build(
-    buildah: Buildah, out: IO[str], *, context: Path = CHECKOUT, tag: str = "latest"
+    buildah: Buildah,
+    out: IO[str],
+    *,
+    context: Path = CHECKOUT,
+    tag: str = "latest",
+    targets: Sequence[str] = TARGETS,
 ) -> Mapping[str, str]:
     """The name in the store of each target. Raises ImageError."""
-    names = {target: f"localhost/splitpool/{target}:{tag}" for target in TARGETS}
+    names = {target: f"localhost/splitpool/{target}:{tag}" for target in targets}
     settings = _settings(base_image(buildah, out))
     for target, name in names.items():
         buildah.build(context, name, "--target", target, *settings, out=out)
