@@ -1,5 +1,6 @@
 """A pool at a glance: what is shown, what is left out, and what to do."""
 
+import io
 import json
 import re
 from typing import Any
@@ -84,6 +85,45 @@ def test_colours_change_nothing_but_the_colours(snapshot: Snapshot) -> None:
     text = shown(snapshot, coloured)
     assert "\x1b[" in text
     assert ESCAPES.sub("", text) == shown(snapshot)
+
+
+class Terminal(io.TextIOWrapper):
+    """A stream that says it is one."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(
+    ("encoding", "environment", "coloured", "sign"),
+    [
+        ("utf-8", {}, True, "●"),
+        ("utf-8", {"NO_COLOR": "1"}, False, "●"),
+        ("utf-8", {"NO_COLOR": ""}, True, "●"),
+        ("utf-8", {"TERM": "dumb"}, False, "●"),
+        ("ascii", {}, True, "*"),
+    ],
+)
+def test_a_terminal_is_asked_what_it_can_show(
+    encoding: str,
+    environment: dict[str, str],
+    coloured: bool,
+    sign: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    for name, value in {"TERM": "xterm", "COLUMNS": "70", **environment}.items():
+        monkeypatch.setenv(name, value)
+    found = look.of(Terminal(io.BytesIO(), encoding=encoding))
+    assert (found.colours, found.signs["good"], found.width) == (coloured, sign, 70)
+
+
+def test_in_a_pipe_nothing_is_coloured_or_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)
+    text = shown(crash_loop(), look.of(io.TextIOWrapper(io.BytesIO(), encoding="utf-8")))
+    assert "\x1b[" not in text
+    assert "memory access was encountered; see kubectl logs --previous\n" in text
+    assert "…" not in text
 
 
 def test_what_a_worker_said_cannot_steer_the_terminal() -> None:

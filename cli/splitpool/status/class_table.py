@@ -1,5 +1,6 @@
 """How are the classes of a pool shown: workers, quota and what fills it, time to first token?"""
 
+import datetime
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -37,11 +38,20 @@ def class_table(classes: Sequence[ClassGlance], look: Look) -> list[str]:
     lines = _aligned(columns, look)
     if reported and bar >= _SHORTEST_BAR:
         lines.append(_legend(look))
+    if "TTFT-P99" in columns:
+        lines += _window(classes)
     for each in classes:
         if each.scaled:
             text = f"{each.name} was scaled {short(each.scaled_age)} ago: {each.scaled}"
             lines += look.wrapped(text, _INDENT)
     return lines
+
+
+def _window(classes: Sequence[ClassGlance]) -> list[str]:
+    """Over which time was it measured?"""
+    seconds = max((each.ttft_window or 0 for each in classes), default=0)
+    window = short(datetime.timedelta(seconds=seconds))
+    return [f"{' ' * _INDENT}TTFT-P99 of the last {window}"] if seconds else []
 
 
 _Columns = dict[str, list[_Cell]]
