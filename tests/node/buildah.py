@@ -61,7 +61,10 @@ def opened(out: IO[str]) -> Iterator[Buildah]:
         shutil.rmtree(folder / "run", ignore_errors=True)
         if _size(folder / "store") > _LIMIT_BYTES:
             shutil.rmtree(folder / "store")
-        yield Buildah(folder=folder)
+        buildah = Buildah(folder=folder)
+        # Containers of builds that were killed.
+        subprocess.run(buildah.command("rm", "--all"), capture_output=True, check=False)
+        yield buildah
 
 
 def _size(store: Path) -> int:
