@@ -13,7 +13,7 @@ from splitpool_router.caller import ANONYMOUS, BadKeyFile, Callers, read_keys
 from splitpool_router.config import BadConfig, parse
 from splitpool_router.errors import DuplicateRequest, QueueFull, Unauthorized
 from splitpool_router.fleet.workers import Endpoint, Worker
-from splitpool_router.forwarding.streams import LiveRequests, stream_key
+from splitpool_router.forwarding.streams import Live, LiveRequests, stream_key
 from splitpool_router.forwarding.watchdog import Guard, Watchdog
 from splitpool_router.measuring.metrics import EDGES, length_group
 from splitpool_router.measuring.target import Target
@@ -146,8 +146,19 @@ def test_an_id_stays_taken_through_the_window_after_a_disconnect() -> None:
 def cut(live: LiveRequests, *, stream_id: str) -> None:
     """A request whose connection broke."""
     with suppress(ConnectionResetError), live.hold(NAME, window=30) as held:
-        held.at(WORKER, stream_id)
+        held.at(WORKER, stream_id, cls=LatencyClass.BATCH, cost=30)
         raise ConnectionResetError
+
+
+def test_a_stream_holds_its_tokens_only_while_it_is_read() -> None:
+    live = LiveRequests(Clock())
+    cut(live, stream_id="abc")
+    _, held = live.find("caller", "abc") or (None, Live())
+    with held.holding():
+        assert WORKER.held(LatencyClass.BATCH) == 30
+    assert WORKER.held(LatencyClass.BATCH) == 0
+    with Live().holding():
+        pass
 
 
 def test_the_id_of_a_request_whose_worker_is_gone_is_free() -> None:
