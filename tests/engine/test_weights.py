@@ -144,7 +144,14 @@ def remove_weights(folder: Path) -> None:
     (folder / "model.safetensors").unlink()
 
 
-@pytest.mark.parametrize("damage", [cut_weights, break_json, remove_config, remove_weights])
+def leave_only_a_link(folder: Path) -> None:
+    (folder / "model.safetensors").unlink()
+    (folder / "model.safetensors").symlink_to("/no/such/file")
+
+
+@pytest.mark.parametrize(
+    "damage", [cut_weights, break_json, remove_config, remove_weights, leave_only_a_link]
+)
 def test_a_damaged_directory_is_refused(folder: Path, damage: Callable[[Path], None]) -> None:
     damage(folder)
     with pytest.raises(ModelUnreadable, match=str(folder)):

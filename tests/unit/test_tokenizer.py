@@ -155,5 +155,5 @@ def test_a_template_cannot_reach_into_the_process(tmp_path: Path) -> None:
 def test_a_broken_tokenizer_is_unreadable(tmp_path: Path, content: str) -> None:
     (tmp_path / "tokenizer.json").write_text(content)
 
-    with pytest.raises(ModelUnreadable, match="tokenizer"):
+    with pytest.raises(ModelUnreadable, match=r"tokenizer\.json"):
         tokenizer.load(tmp_path)

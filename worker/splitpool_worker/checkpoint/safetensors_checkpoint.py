@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -44,9 +45,18 @@ class SafetensorsCheckpoint:
             return file.get_tensor(name).to(dtype, copy=True)  # type: ignore[no-any-return]
 
 
+def _check_readable(path: Path) -> None:
+    """The library says of a file that may not be read that it is not there."""
+    if not path.exists():
+        raise ModelUnreadable(f"{path} points to a file that is not there; copy the files too")
+    if not os.access(path, os.R_OK):
+        raise ModelUnreadable(f"{path} cannot be read; give this user read permission")
+
+
 def _where(files: list[Path]) -> dict[str, tuple[Path, tensors.Shape]]:
     where = {}
     for path in files:
+        _check_readable(path)
         with _opened(path, "np") as file:
             for name in file.keys():  # noqa: SIM118 - it is no dict
                 where[name] = (path, tuple(file.get_slice(name).get_shape()))

@@ -146,7 +146,7 @@ def _from_file(path: Path) -> Any:
     try:
         return Tokenizer.from_file(str(path))
     except Exception as error:  # the library has no type of its own for this
-        raise ValueError(str(error)) from error
+        raise ValueError(f"{path.name}: {error}") from error
 
 
 def _template(path: Path, config: Mapping[str, Any]) -> str | None:
