@@ -88,7 +88,28 @@ def test_a_prefix_hit_gives_the_tokens_of_a_cold_start(length: int) -> None:
 
     assert rig.tokens("cold") == rig.tokens("warm") == continuation(prompt, OUT)
     (first,) = [output.first for output in rig.outputs["warm"] if output.first]
-    assert first.cached_tokens == (length - 1) // 4 * 4
+    assert first.cached_tokens == length - 1
+
+
+@pytest.mark.parametrize("shared", [1, 6, 9, 15])
+def test_prompts_that_part_inside_a_block_give_the_tokens_of_a_cold_start(shared: int) -> None:
+    with running() as rig:
+        rig.poison_free_blocks()
+        prompts = {f"r{i}": [*range(shared), *[30 + i] * 9] for i in range(4)}
+        for name, prompt in prompts.items():
+            rig.submit(request(name, prompt=prompt, out=OUT))
+            rig.wait(name)
+
+    assert {name: rig.tokens(name) for name in prompts} == {
+        name: continuation(prompt, OUT) for name, prompt in prompts.items()
+    }
+    cached = [
+        output.first.cached_tokens
+        for name in prompts
+        for output in rig.outputs[name]
+        if output.first
+    ]
+    assert cached == [0, shared, shared, shared]
 
 
 def test_another_tenants_prefix_is_computed_again() -> None:

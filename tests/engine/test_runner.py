@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+import torch
 
 from llama_models import SMOLLM2, Fed, batch_of
 from splitpool_worker.checkpoint.inspect import describe
@@ -34,6 +35,19 @@ def test_what_is_out_of_range_never_reaches_a_kernel(
     batch: Batch = batch_of([(Fed(blocks=[2], tokens=[1, 2, 3]), 3)], 16)
     with pytest.raises(IndexError, match=f"a {name} of this step is out of range"):
         runner.forward(replace(batch, **change))
+
+
+def test_tokens_whose_block_was_copied_give_the_same_bits_as_computed_ones(
+    runner: TorchRunner,
+) -> None:
+    tokens = list(range(100, 140))
+    computed = Fed(blocks=[1, 2, 3], tokens=tokens)
+    runner.forward(batch_of([(computed, 25)], 16))
+    expected = runner.forward(batch_of([(computed, 15)], 16))
+    runner.poison([5, 6])
+    copied = Fed(blocks=[1, 5, 6], tokens=tokens, stored=25)
+    batch = batch_of([(copied, 15)], 16)
+    assert torch.equal(runner.forward(replace(batch, copies=[(2, 5)])), expected)
 
 
 def test_a_cache_needs_a_size_that_holds_a_block() -> None:

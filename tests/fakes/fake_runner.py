@@ -44,13 +44,17 @@ class FakeRunner:
         self.before_step(batch)
         if self.gate is not None and not self.gate.wait(60):
             raise TimeoutError("nobody opened the gate")
+        for source, target in batch.copies:
+            self.kv[self._slots(target)] = self.kv[self._slots(source)]
         hashes = [h for i in range(len(batch.context_len)) for h in self._rows(batch, i)]
         return self._logits([hashes[row] for row in batch.sample_rows])
 
     def poison(self, blocks: Iterable[int]) -> None:
         for block in blocks:
-            start = block * self.block_size
-            self.kv[start : start + self.block_size] = [POISON] * self.block_size
+            self.kv[self._slots(block)] = [POISON] * self.block_size
+
+    def _slots(self, block: int) -> slice:
+        return slice(block * self.block_size, (block + 1) * self.block_size)
 
     def _rows(self, batch: Batch, i: int) -> list[int | None]:
         """Store the rows of sequence `i`; the hash of the prefix that ends with each."""

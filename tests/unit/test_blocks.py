@@ -10,6 +10,7 @@ from splitpool_worker.schedule.blocks import BlockLeak, BlockPool
 from splitpool_worker.schedule.prefix import digest, pack, root
 
 TOKENS = pack([1, 2, 3, 4])
+ROOT = root(b"")
 
 
 def name(text: str) -> bytes:
@@ -25,7 +26,7 @@ def test_a_pool_hands_out_its_own_range_lowest_first() -> None:
 def test_a_published_block_is_found_after_its_holder_left_and_until_it_is_needed() -> None:
     pool = BlockPool(first=0, count=2)
     (block,) = pool.take([], 1)
-    pool.publish(block, name("a"), TOKENS)
+    pool.publish(block, ROOT, name("a"), TOKENS)
     pool.release([block])
 
     assert pool.find(name("a"), TOKENS) == block
@@ -37,7 +38,7 @@ def test_a_published_block_is_found_after_its_holder_left_and_until_it_is_needed
 def test_blocks_that_were_never_published_are_used_before_cached_ones() -> None:
     pool = BlockPool(first=0, count=2)
     cached, plain = pool.take([], 2)
-    pool.publish(cached, name("a"), TOKENS)
+    pool.publish(cached, ROOT, name("a"), TOKENS)
     pool.release([cached, plain])
 
     assert pool.take([], 1) == [plain]
@@ -48,7 +49,7 @@ def test_the_least_recently_released_block_is_evicted_first_and_tails_before_hea
     pool = BlockPool(first=0, count=4)
     old, head, tail, other = pool.take([], 4)
     for i, block in enumerate((old, head, tail, other)):
-        pool.publish(block, name(str(i)), TOKENS)
+        pool.publish(block, ROOT, name(str(i)), TOKENS)
     pool.release([old])
     pool.release([head, tail])
     pool.release([other])
@@ -60,7 +61,7 @@ def test_a_hit_takes_a_block_out_of_the_middle_of_the_cache() -> None:
     pool = BlockPool(first=0, count=3)
     blocks = pool.take([], 3)
     for i, block in enumerate(blocks):
-        pool.publish(block, name(str(i)), TOKENS)
+        pool.publish(block, ROOT, name(str(i)), TOKENS)
         pool.release([block])
     assert pool.cost([blocks[1]], 1) == 2
     assert pool.take([blocks[1]], 2) == [blocks[1], blocks[0], blocks[2]]
@@ -69,7 +70,7 @@ def test_a_hit_takes_a_block_out_of_the_middle_of_the_cache() -> None:
 def test_a_shared_block_is_free_only_when_its_last_holder_left() -> None:
     pool = BlockPool(first=0, count=1)
     (block,) = pool.take([], 1)
-    pool.publish(block, name("a"), TOKENS)
+    pool.publish(block, ROOT, name("a"), TOKENS)
     assert pool.take([block], 0) == [block]
     assert pool.cost([block], 0) == 0
     pool.release([block])
@@ -81,15 +82,15 @@ def test_a_shared_block_is_free_only_when_its_last_holder_left() -> None:
 def test_a_hit_needs_the_same_tokens_not_only_the_same_digest() -> None:
     pool = BlockPool(first=0, count=1)
     (block,) = pool.take([], 1)
-    pool.publish(block, name("a"), TOKENS)
+    pool.publish(block, ROOT, name("a"), TOKENS)
     assert pool.find(name("a"), pack([1, 2, 3, 5])) is None
 
 
 def test_of_two_equal_blocks_the_first_stays_findable() -> None:
     pool = BlockPool(first=0, count=2)
     one, two = pool.take([], 2)
-    pool.publish(one, name("a"), TOKENS)
-    pool.publish(two, name("a"), TOKENS)
+    pool.publish(one, ROOT, name("a"), TOKENS)
+    pool.publish(two, ROOT, name("a"), TOKENS)
     pool.release([two])
     assert pool.find(name("a"), TOKENS) == one
     assert pool.meaningless() == [two]
@@ -98,7 +99,7 @@ def test_of_two_equal_blocks_the_first_stays_findable() -> None:
 def test_a_withdrawn_block_is_never_found_again() -> None:
     pool = BlockPool(first=0, count=1)
     (block,) = pool.take([], 1)
-    pool.publish(block, name("a"), TOKENS)
+    pool.publish(block, ROOT, name("a"), TOKENS)
     pool.withdraw([block])
     pool.release([block])
     assert pool.find(name("a"), TOKENS) is None
@@ -133,9 +134,9 @@ def cached_tokens(drive: Drive, second: str, **request_fields: object) -> int:
 
 
 @pytest.mark.parametrize(
-    ("length", "hit"), [(3, 0), (4, 0), (5, 4), (8, 4), (19, 16), (20, 16), (21, 20), (40, 20)]
+    ("length", "hit"), [(3, 2), (4, 3), (5, 4), (8, 7), (19, 18), (20, 19), (21, 20), (40, 20)]
 )
-def test_a_hit_covers_full_blocks_and_always_leaves_the_last_token_to_compute(
+def test_a_hit_covers_all_that_is_known_and_leaves_the_last_token_to_compute(
     length: int, hit: int
 ) -> None:
     drive = Drive(worker_limits())
@@ -163,6 +164,43 @@ def test_a_block_is_reusable_only_once_its_tokens_are_computed() -> None:
     assert starts == {"first": 8, "other": 8, "second": 8}
 
 
+def test_what_two_prompts_share_of_a_block_is_copied_before_the_rest_is_computed() -> None:
+    drive = Drive(worker_limits())
+    assert cached_tokens(drive, "second", prompt=[*range(14), 50, 51, 52]) == 14
+    assert len(drive.plans[-1].copies) == 1
+    assert drive.plans[-1].shares[0].start == 14
+
+
+def test_too_little_of_a_block_to_be_worth_a_copy_is_computed() -> None:
+    limits = worker_limits(block_size=16)
+    assert cached_tokens(Drive(limits), "second", prompt=[0, 1, 2, 50, 51, 52]) == 0
+    assert cached_tokens(Drive(limits), "second", prompt=[0, 1, 2, 3, 51, 52]) == 4
+
+
+def test_a_partial_block_is_found_by_what_is_before_it_until_it_is_needed() -> None:
+    pool = BlockPool(first=0, count=1)
+    (block,) = pool.take([], 1)
+    pool.publish(block, ROOT, None, TOKENS[:12])
+    pool.release([block])
+
+    assert pool.alike(ROOT, TOKENS) == (block, 3)
+    assert pool.alike(ROOT, pack([1, 5, 3])) == (block, 1)
+    assert pool.alike(name("a"), TOKENS) is None
+    pool.take([], 1)
+    assert pool.alike(ROOT, TOKENS) is None
+
+
+def test_of_blocks_that_go_on_alike_the_newest_is_found_until_it_is_withdrawn() -> None:
+    pool = BlockPool(first=0, count=2)
+    old, new = pool.take([], 2)
+    pool.publish(old, ROOT, None, TOKENS[:8])
+    pool.publish(new, ROOT, name("a"), TOKENS)
+    assert pool.alike(ROOT, TOKENS) == (new, 4)
+    pool.withdraw([new])
+    pool.release([old, new])
+    assert pool.alike(ROOT, TOKENS) is None
+
+
 def test_the_next_turn_of_a_conversation_reuses_prompt_and_answer_of_the_last() -> None:
     drive = Drive(worker_limits())
     drive.add(request("turn 1", prompt=list(range(10)), out=11))
@@ -171,6 +209,7 @@ def test_the_next_turn_of_a_conversation_reuses_prompt_and_answer_of_the_last() 
     drive.run()
 
     assert drive.plans[-1].shares[0].start == 20
+    assert not drive.plans[-1].copies
 
 
 class Holding(RuleBasedStateMachine):
@@ -205,7 +244,7 @@ class Holding(RuleBasedStateMachine):
     def publish(self, which: int, bad: bool) -> None:
         for block in self.held[which % len(self.held)]:
             if block not in self.pool._published:
-                self.pool.publish(block, name(str(self.published)), TOKENS)
+                self.pool.publish(block, ROOT, name(str(self.published)), TOKENS)
                 self.published += 1
 
     @precondition(lambda self: self.held)

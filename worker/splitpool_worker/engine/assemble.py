@@ -1,10 +1,10 @@
 """A planned iteration as the flat rows that a forward pass takes."""
 
 from splitpool_worker.engine.batch import Batch
-from splitpool_worker.schedule.step import Share
+from splitpool_worker.schedule.step import Share, StepPlan
 
 
-def assemble(shares: list[Share], block_size: int) -> Batch:
+def assemble(plan: StepPlan, block_size: int) -> Batch:
     """Rows of all shares, in order; block tables are passed by reference."""
     batch = Batch(
         tokens=[],
@@ -14,8 +14,9 @@ def assemble(shares: list[Share], block_size: int) -> Batch:
         context_len=[],
         block_tables=[],
         sample_rows=[],
+        copies=plan.copies,
     )
-    for share in shares:
+    for share in plan.shares:
         _append(batch, share, block_size)
     return batch
 

@@ -1,7 +1,7 @@
 """What one forward pass is given and what runs it: all the engine knows of a torch model."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
@@ -26,6 +26,8 @@ class Batch:
     """[S] block ids; read only, and only during the call"""
     sample_rows: list[int]
     """[R] rows whose logits are wanted"""
+    copies: list[tuple[int, int]] = field(default_factory=list)
+    """Blocks to copy before anything is computed, and where to, one after the other"""
 
 
 class Runner(Protocol):

@@ -226,7 +226,7 @@ class Engine:
         self._report(self._reporter.record(plan, started, ended_at, laps.parts))
 
     def _compute(self, plan: StepPlan, laps: _Laps) -> list[Drawn | None]:
-        batch = assemble(plan.shares, self._limits.block_size)
+        batch = assemble(plan, self._limits.block_size)
         laps.lap("schedule")
         logits = self._runner.forward(batch)
         laps.lap("forward")

@@ -67,6 +67,12 @@ class KVCache:
     def nbytes(self) -> int:
         return sum(layer.k.nbytes + layer.v.nbytes for layer in self.layers)
 
+    def copy(self, source: int, target: int) -> None:
+        """All of a block; what of it is not wanted is written before it is read."""
+        for layer in self.layers:
+            layer.k[target] = layer.k[source]
+            layer.v[target] = layer.v[source]
+
     def poison(self, blocks: Iterable[int]) -> None:
         """Fill these blocks with NaN."""
         index = torch.tensor(list(blocks), dtype=torch.int64, device=self.layers[0].k.device)

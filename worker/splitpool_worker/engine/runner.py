@@ -82,6 +82,8 @@ class TorchRunner:
 
     @torch.no_grad()
     def forward(self, batch: Batch) -> torch.Tensor:
+        for source, target in batch.copies:
+            self._kv.copy(source, target)
         at = Indices.of(batch, self._device)
         self._check(at)
         return self._model.forward(at, self._kv)

@@ -8,6 +8,8 @@ from collections import OrderedDict
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from splitpool_worker.schedule.prefix import common
+
 
 class BlockLeak(RuntimeError):
     """The three places do not add up to the partition."""
@@ -15,9 +17,11 @@ class BlockLeak(RuntimeError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Published:
-    """What a full, computed block holds: its chain digest and its own tokens as bytes."""
+    """What a computed block holds: its own tokens as bytes, the digest of the chain before them,
+    and of the chain with them where they fill the block."""
 
-    digest: bytes
+    parent: bytes
+    digest: bytes | None
     tokens: bytes
 
 
@@ -32,6 +36,8 @@ class BlockPool:
         self._held: dict[int, int] = {}
         self._published: dict[int, Published] = {}
         self._by_digest: dict[bytes, int] = {}
+        self._by_parent: dict[bytes, int] = {}
+        """Of the blocks that go on after a chain, the one published last."""
 
     @property
     def available(self) -> int:
@@ -61,6 +67,11 @@ class BlockPool:
             return None
         return block
 
+    def alike(self, parent: bytes, tokens: bytes) -> tuple[int, int] | None:
+        """A block that goes on after this chain, and with how many of these tokens it begins."""
+        block = self._by_parent.get(parent)
+        return None if block is None else (block, common(self._published[block].tokens, tokens))
+
     def cost(self, hits: list[int], fresh: int) -> int:
         """How much `available` falls when these cached blocks and `fresh` new ones are taken."""
         return fresh + sum(1 for block in hits if block not in self._held)
@@ -75,18 +86,21 @@ class BlockPool:
         """One more block, or None where there is none."""
         return self._fresh() if self._free or self._cached else None
 
-    def publish(self, block: int, digest: bytes, tokens: bytes) -> None:
-        """Make a block findable, once its K/V are computed; the first of two equal ones stays."""
-        if digest not in self._by_digest:
+    def publish(self, block: int, parent: bytes, digest: bytes | None, tokens: bytes) -> None:
+        """Make a block findable, once its K/V are computed; the first of two equal ones stays.
+        A block that is not full has no digest, and nobody adds to it any more."""
+        if digest is not None:
+            if digest in self._by_digest:
+                return
             self._by_digest[digest] = block
-            self._published[block] = Published(digest=digest, tokens=tokens)
+        self._by_parent[parent] = block
+        self._published[block] = Published(parent=parent, digest=digest, tokens=tokens)
 
     def withdraw(self, blocks: list[int]) -> None:
         """Held blocks whose content turned out bad are no longer found."""
         for block in blocks:
-            published = self._published.pop(block, None)
-            if published is not None:
-                del self._by_digest[published.digest]
+            if block in self._published:
+                self._unpublish(block)
 
     def release(self, blocks: list[int]) -> None:
         """Let go of a sequence's blocks; its tail is reused before its head."""
@@ -127,5 +141,12 @@ class BlockPool:
 
     def _evict(self) -> int:
         block, _ = self._cached.popitem(last=False)
-        del self._by_digest[self._published.pop(block).digest]
+        self._unpublish(block)
         return block
+
+    def _unpublish(self, block: int) -> None:
+        published = self._published.pop(block)
+        if published.digest is not None:
+            del self._by_digest[published.digest]
+        if self._by_parent.get(published.parent) == block:
+            del self._by_parent[published.parent]

@@ -38,6 +38,8 @@ class Lane:
         self.hit_tokens = 0
         self.produced = 0
         """Outputs of the step in progress."""
+        self.copies: list[tuple[int, int]] = []
+        """Blocks whose content the next step copies before all else, and where to."""
         self._block_size = worker.block_size
 
     @property
@@ -137,8 +139,15 @@ class Lane:
             return
         for index in range(sequence.published, full):
             name, tokens = self._name(sequence, index)
-            self.pool.publish(sequence.blocks[index], name, tokens)
+            self.pool.publish(sequence.blocks[index], _parent(sequence, index), name, tokens)
         sequence.published = full
+
+    def publish_tail(self, sequence: Sequence) -> None:
+        """Let others find what a sequence that ends has computed of its last, partial block."""
+        full, rest = divmod(sequence.computed, self._block_size)
+        if rest and self.limits.prefix_cache:
+            tokens = pack(sequence.tokens[full * self._block_size : sequence.computed])
+            self.pool.publish(sequence.blocks[full], _parent(sequence, full), None, tokens)
 
     def distrust(self, sequence: Sequence) -> None:
         """Nobody may reuse what this sequence has computed."""
@@ -191,12 +200,17 @@ class Lane:
 
     def _allocate(self, sequence: Sequence) -> bool:
         hits = self._hits(sequence)
+        part = self._part(sequence, len(hits))
         fresh = -(-self._claim(sequence) // self._block_size) - len(hits)
         if not self._reclaim(sequence, hits, fresh):
             return False
         sequence.blocks = self.pool.take(hits, fresh)
         sequence.computed = len(hits) * self._block_size
         sequence.published = len(hits)
+        if part is not None:
+            source, count = part
+            self.copies.append((source, sequence.blocks[len(hits)]))
+            sequence.computed += count
         self.query_tokens += len(sequence.tokens)
         self.hit_tokens += sequence.computed
         return True
@@ -236,13 +250,22 @@ class Lane:
             hits.append(block)
         return hits
 
+    def _part(self, sequence: Sequence, index: int) -> tuple[int, int] | None:
+        """A block that begins like this one of the sequence, and the tokens worth copying from it.
+        It needs no hold: it is copied before the next step writes to any block."""
+        if not self.limits.prefix_cache:
+            return None
+        start = index * self._block_size
+        tokens = sequence.tokens[start : min(start + self._block_size, len(sequence.tokens) - 1)]
+        found = self.pool.alike(_parent(sequence, index), pack(tokens))
+        return found if found is not None and found[1] * 4 >= self._block_size else None
+
     def _name(self, sequence: Sequence, index: int) -> tuple[bytes, bytes]:
         """Digest and tokens of a full block; blocks before it are named already."""
         start = index * self._block_size
         tokens = pack(sequence.tokens[start : start + self._block_size])
         if index == len(sequence.chain):
-            parent = sequence.chain[-1] if sequence.chain else root(sequence.request.salt)
-            sequence.chain.append(digest(parent, tokens))
+            sequence.chain.append(digest(_parent(sequence, index), tokens))
         return sequence.chain[index], tokens
 
     def _forget(self, sequence: Sequence) -> None:
@@ -254,3 +277,8 @@ class Lane:
         sequence.computed = 0
         sequence.decoding = False
         sequence.published = 0
+
+
+def _parent(sequence: Sequence, index: int) -> bytes:
+    """The digest of the chain before a block, all of whose blocks are named already."""
+    return sequence.chain[index - 1] if index else root(sequence.request.salt)

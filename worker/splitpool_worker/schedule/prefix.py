@@ -17,5 +17,15 @@ def pack(tokens: Many[int]) -> bytes:
     return array("I", tokens).tobytes()
 
 
+def common(left: bytes, right: bytes) -> int:
+    """How many leading tokens two packed runs share."""
+    size = array("I").itemsize
+    ends = range(0, min(len(left), len(right)), size)
+    return (
+        next((at for at in ends if left[at : at + size] != right[at : at + size]), ends.stop)
+        // size
+    )
+
+
 def digest(parent: bytes, tokens: bytes) -> bytes:
     return sha256(parent + tokens).digest()

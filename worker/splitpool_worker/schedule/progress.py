@@ -27,12 +27,15 @@ def advance(share: Share, drawn: Drawn | None, now: float) -> TokenOutput | None
     sequence.tokens.append(drawn.token_id)
     sequence.decoding = True
     index = len(sequence.tokens) - sequence.prompt_tokens - 1
+    finish = _finish(sequence, drawn.token_id, index + 1, share.lane.longest)
+    if finish is not None:
+        share.lane.publish_tail(sequence)
     return TokenOutput(
         request_id=sequence.id,
         index=index,
         token_id=drawn.token_id,
         logprobs=drawn.logprobs,
-        finish=_finish(sequence, drawn.token_id, index + 1, share.lane.longest),
+        finish=finish,
         first=_first(sequence, now) if index == 0 else None,
     )
 

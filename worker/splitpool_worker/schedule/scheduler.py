@@ -114,7 +114,11 @@ class Scheduler:
             self._prefill(lanes, plan, now, orphans=False)
         self._serve_orphans(plan, now)
         self._watch(plan, now)
-        self._steps += bool(plan.shares)
+        if plan.shares:
+            self._steps += 1
+            for lane in self._lanes.values():
+                plan.copies += lane.copies
+                lane.copies.clear()
         return plan
 
     def commit(

@@ -42,6 +42,8 @@ class StepPlan:
     number: int
     portions: dict[LatencyClass, Portion] = field(default_factory=dict)
     shares: list[Share] = field(default_factory=list)
+    copies: list[tuple[int, int]] = field(default_factory=list)
+    """Blocks whose content is copied before the shares are computed, and where to, in order."""
     work: StepWork = field(default_factory=StepWork)
     wake_at: float | None = None
     """Where there are no shares: when planning again can give another answer by itself."""
