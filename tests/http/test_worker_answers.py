@@ -1,11 +1,14 @@
 """Whole and streamed answers of a worker: text, ends, usage, choices, log probabilities."""
 
+import asyncio
 import json
+import threading
 from typing import Any
 
 import pytest
 
 from fakes.worker_rig import FIXED, Rig, events, expected, numbers, text, worker
+from splitpool_worker.engine.batch import Batch
 
 CHAT = FIXED | {"messages": [{"role": "user", "content": "hi"}]}
 
@@ -73,6 +76,29 @@ async def test_the_timing_line_comes_right_before_the_first_token(rig: Rig) -> N
     parts = dict(part.split("=") for part in lines[at].split(" ")[2:])
     assert list(parts) == ["parse", "tokenise", "queue", "prefill", "detokenise"]
     assert all(float(seconds) >= 0 for seconds in parts.values())
+
+
+async def test_text_that_is_held_back_over_a_step_counts_as_detokenising(rig: Rig) -> None:
+    held = 0.05
+    first, second = list(expected("story", 2))
+    begun, opened = threading.Event(), threading.Event()
+
+    def hold(batch: Batch) -> None:
+        if len(rig.runner.steps) == 2:
+            begun.set()
+            opened.wait(60)
+
+    rig.runner.before_step = hold
+    stop = first + ("a" if second != "a" else "b")
+    async with rig.stream(max_tokens=2, stop=stop) as response:
+        await asyncio.to_thread(begun.wait, 60)
+        await asyncio.sleep(held)
+        opened.set()
+        lines = (await response.text()).split("\n")
+
+    (line,) = [line for line in lines if line.startswith(": splitpool-timing ")]
+    parts = dict(part.split("=") for part in line.split(" ")[2:])
+    assert float(parts["detokenise"]) >= held
 
 
 async def test_a_whole_answer_carries_its_times_as_a_header(rig: Rig) -> None:

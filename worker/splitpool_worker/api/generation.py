@@ -18,7 +18,11 @@ log = logging.getLogger(__name__)
 
 @dataclass(slots=True, kw_only=True)
 class Timings:
-    """Seconds that this worker spent on a request until its first token was out."""
+    """Seconds that this worker spent on a request until its first text was out.
+
+    `detokenise` begins with the first token and ends with text: a character that is not whole, or
+    what may begin a stop string, is held back over further tokens.
+    """
 
     parse: float = 0.0
     tokenise: float = 0.0
@@ -156,13 +160,12 @@ class Generation:
             self.fail(_failure(output))
             return
         self._measure(choice, output, now)
-        before = self.clock()
         pieces = choice.take(output)
-        if not self.started:
-            self.timings.detokenise += self.clock() - before
         if choice.finish is not None:
             self._finish(choice, output, now)
         if pieces or choice.finish:
+            if not self.started:
+                self.timings.detokenise = self.clock() - choice.first_at
             self.started = True
             self.sink.delta(self, choice.gain(pieces))
         if all(choice.finish for choice in self.choices):
