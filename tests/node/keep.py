@@ -32,7 +32,9 @@ def main() -> int:
     if why is not None:
         print(why, file=sys.stderr)
         return 1
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    # A shell starts what runs in the background with Ctrl-C ignored.
+    for ending in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(ending, signal.default_int_handler)
     try:
         prepare(sys.stderr)
         with running(sys.stderr) as cluster:
