@@ -172,7 +172,7 @@ def test_a_change_of_code_travels_as_one_layer(
 
     with opened(sys.stderr) as buildah:
         names = build(buildah, sys.stderr, context=context, tag="changed", targets=(target,))
-        to = f"{real.registry}/splitpool/{target}-changed"
+        to = f"{real.registry}/splitpool/{target}"
         changed = push(buildah, names[target], to, real.run_inside, sys.stderr)
 
     before, after = layers(real, images[target]), layers(real, changed)

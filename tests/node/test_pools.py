@@ -12,6 +12,7 @@ import pytest
 from cluster.api import Object
 from cluster.helm import CHART
 from node.cluster import RealCluster
+from splitpool_operator.declaration.quantity import to_bytes
 
 CHECKOUT = Path(__file__).parents[2]
 EXAMPLE = CHECKOUT / "examples" / "smollm2.yaml"
@@ -65,7 +66,11 @@ def test_the_status_says_what_runs(real: RealCluster, assistant: Object) -> None
     line = kubectl(real, "get", "spl", "assistant", "--namespace", "team", "--no-headers").split()
 
     assert line[:4] == ["assistant", MODEL, "1/1", "1/1"]
-    vram = assistant["status"]["pools"]["interactive"]["vram"]
+    vram = {
+        part: to_bytes(amount)
+        for part, amount in assistant["status"]["pools"]["interactive"]["vram"].items()
+        if part in {"quota", "weights", "kv"}
+    }
     assert vram["weights"] + vram["kv"] <= vram["quota"] == 768 * 2**20
     assert assistant["status"]["enforcement"] == "Cgroup"
 
