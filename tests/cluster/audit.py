@@ -79,6 +79,9 @@ class AuditLog:
         with self._file.open("rb") as log:
             log.seek(since)
             for line in log:
+                if not line.endswith(b"\n"):
+                    # It is being written; who wants it marks the moment and asks again.
+                    return
                 # A watch is logged when it starts and once more when it ends.
                 raw = json.loads(line)
                 if raw["verb"] != "watch" or raw["stage"] == "ResponseStarted":

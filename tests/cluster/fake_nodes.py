@@ -135,8 +135,13 @@ class FakeNodes:
     def _follow_pods(self) -> None:
         """List, then watch, and again whenever the watch ends or the API server is away."""
         while not self._ended.is_set():
-            with contextlib.suppress(ApiError, urllib3.exceptions.HTTPError):
-                self._follow_once()
+            try:
+                with contextlib.suppress(ApiError, urllib3.exceptions.HTTPError):
+                    self._follow_once()
+            except ValueError:
+                # At the end a watch is cut, be it in the middle of an event.
+                if not self._ended.is_set():
+                    raise
             self._ended.wait(0.1)
 
     def _follow_once(self) -> None:

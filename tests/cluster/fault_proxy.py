@@ -125,6 +125,7 @@ class FaultProxy:
     def _run(self) -> None:
         asyncio.set_event_loop(self._loop)
         self._loop.run_until_complete(self._serve())
+        self._loop.run_until_complete(_end_of_all())
 
     async def _serve(self) -> None:
         trust = ssl.create_default_context(cafile=str(self._api.authority))
@@ -209,6 +210,15 @@ class FaultProxy:
                 self.hits += 1
                 return fault
         return Fault()
+
+
+async def _end_of_all() -> None:
+    """Connections that were cut have tasks of their own, and sockets that close a moment later."""
+    others = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in others:
+        task.cancel()
+    await asyncio.gather(*others, return_exceptions=True)
+    await asyncio.sleep(0.1)
 
 
 def _is_watch(request: web.Request) -> bool:
