@@ -228,7 +228,8 @@ struct TileKernel {
 #endif
 
 // Scores of a chunk -> unnormalised weights; older sums shrink where the maximum has grown.
-// `scale` turns scores into exponents of 2.
+// `scale` turns scores into exponents of 2. Weights are rounded as a chain of operations would round
+// them, whatever they are multiplied as.
 template <class T, class LEFT>
 void soften(Rows<T, LEFT>& rows, long row, long start, long tiles, long head_dim, float scale) {
   float* scores = rows.scores + row * KEYS;
@@ -249,7 +250,7 @@ void soften(Rows<T, LEFT>& rows, long row, long start, long tiles, long head_dim
   for (long key = 0; key < end; key += WIDTH) {
     const floats weight = exp2_of(load(scores + key) * scale - highest);
     total += weight;
-    store(weights + key, weight);
+    store(weights + key, rounded_to<T>(weight));
   }
   rows.highest[row] = highest;
   const float shrink = exp2_of(broadcast(before - highest))[0];
