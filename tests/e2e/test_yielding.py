@@ -1,11 +1,15 @@
 """In Split the batch worker makes way on the shared cores: seen in its step log."""
 
 import time
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import aiohttp
+import pytest
 
 from e2e.asking import events_of, stream, until
+from e2e.conftest import EXAMPLES, kept
 from splitpool_bench.chain import Chain, steps
 from splitpool_bench.client import Client
 from splitpool_bench.load import always_in_flight
@@ -19,20 +23,29 @@ QUESTION = Workload(latency_class="interactive", low=1500, high=1500, output=1)
 NOTICE_SECONDS = 0.5  # for the router to ask and for the step in progress to end
 
 
+@pytest.fixture
+def patient(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Chain]:
+    """The example, with batch steps that are as large as the budget on slow CPUs too."""
+    declared = (EXAMPLES / "smollm2.yaml").read_text()
+    file = tmp_path / "patient.yaml"
+    file.write_text(declared.replace("maxWaitMs: 300", "maxWaitMs: 300\n      maxStepMs: 10000"))
+    yield from kept(file, tmp_path, request)
+
+
 async def test_batch_steps_keep_to_the_yielded_budget_while_an_interactive_request_waits(
-    http: aiohttp.ClientSession, split: Chain
+    http: aiohttp.ClientSession, patient: Chain
 ) -> None:
-    client = Client(http, split.url, split.model)
+    client = Client(http, patient.url, patient.model)
     words = await learn(client.count_tokens)
     question = next(QUESTION.jobs(words, seed=1)).prompt
     async with always_in_flight(8, JOBS.jobs(words, seed=2), client.complete):
-        await until(lambda: any(carried(step) > YIELDED for step in batch_steps(split)))
+        await until(lambda: any(carried(step) > YIELDED for step in batch_steps(patient)))
         begin = time.monotonic()
-        async with stream(http, split, prompt=question, max_tokens=1) as response:
+        async with stream(http, patient, prompt=question, max_tokens=1) as response:
             await anext(events_of(response))
         end = time.monotonic()
 
-    waiting = [s for s in batch_steps(split) if begin + NOTICE_SECONDS < s["started"] < end]
+    waiting = [s for s in batch_steps(patient) if begin + NOTICE_SECONDS < s["started"] < end]
     assert waiting, f"no batch step in {end - begin:.1f} s: it should yield, not stop"
     assert max(carried(step) for step in waiting) <= YIELDED
 
