@@ -40,10 +40,10 @@ dev: $(DEV_STAMP) ## Install the development tools too
 up: $(RUN_STAMP) ## Serve POOL (examples/smollm2.yaml) on 127.0.0.1:PORT (8080) until Ctrl-C
 	@exec $(BIN)/splitpool up $(POOL) --port $(PORT)
 
-test: $(DEV_STAMP) ## Run all tests, or those of TESTS=path (builds Kubernetes once: about 6 minutes)
+test: $(DEV_STAMP) ## Run all tests, or those of TESTS=path (builds Kubernetes once, for minutes)
 	$(BIN)/python -m pytest $(TESTS)
 
-e2e: $(DEV_STAMP) ## Run the tests on a real node (root, Linux; builds its programs once: about 10 minutes)
+e2e: $(DEV_STAMP) ## Run the tests on a real node (root, Linux; builds programs and images once, for minutes)
 	@PYTHONPATH=tests $(BIN)/python -m node.packages
 	$(BIN)/python -m pytest tests/node
 
@@ -77,14 +77,14 @@ golden: $(DEV_STAMP) ## Refresh tests/golden, docs/{inferencepool,operator,cli}.
 		tests/unit/test_operator_page.py tests/unit/test_manual.py tests/unit/test_status_page.py \
 		tests/chart/test_rendering.py
 
-bench: $(DEV_STAMP) ## Measure this machine: kernels, host work, two pools, prefix reuse (about 20 minutes)
+bench: $(DEV_STAMP) ## Measure this machine: kernels, host work, two pools, prefix reuse; leave it idle
 	$(BIN)/python bench/decode_step.py
 	$(BIN)/python bench/host_overhead.py
 	$(BIN)/python bench/prefix_turn.py
 	$(BIN)/python bench/health_under_load.py
 	$(BIN)/python bench/two_pools.py
 
-measure: $(DEV_STAMP) ## Measure the operator with 1,000 pools on a real API server (about half an hour)
+measure: $(DEV_STAMP) ## Measure the operator with 1,000 pools on a real API server; takes long
 	PYTHONPATH=tests $(BIN)/python -m cluster.scale --pools 1000 --idle-minutes 10
 
 clean: ## Remove the environment and all caches of the checkout

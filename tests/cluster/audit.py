@@ -1,11 +1,16 @@
 """Who did what to the API server? Reads its audit log, which it writes before it answers."""
 
 import json
+import os
+import time
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
+# The API server answers once an entry is written; others may be halfway.
+_LINE_SECONDS = 10.0
+_POLL_SECONDS = 0.01
 WRITES = frozenset({"create", "update", "patch", "delete", "deletecollection"})
 
 # Each request once, when it is answered (a watch: when it starts), without bodies.
@@ -51,8 +56,14 @@ class AuditLog:
         self._file = file
 
     def mark(self) -> int:
-        """This moment."""
-        return self._file.stat().st_size if self._file.exists() else 0
+        """This moment, between two entries. Raises TimeoutError."""
+        if not self._file.exists():
+            return 0
+        with self._file.open("rb") as log:
+            if log.seek(0, os.SEEK_END):
+                log.seek(-1, os.SEEK_END)
+                _whole(log.read(), log)
+            return log.tell()
 
     def entries(
         self, since: int = 0, *, user: str | None = None, verbs: Collection[str] | None = None
@@ -79,13 +90,21 @@ class AuditLog:
         with self._file.open("rb") as log:
             log.seek(since)
             for line in log:
-                if not line.endswith(b"\n"):
-                    # It is being written; who wants it marks the moment and asks again.
-                    return
                 # A watch is logged when it starts and once more when it ends.
-                raw = json.loads(line)
+                raw = json.loads(_whole(line, log))
                 if raw["verb"] != "watch" or raw["stage"] == "ResponseStarted":
                     yield _entry(raw)
+
+
+def _whole(line: bytes, log: IO[bytes]) -> bytes:
+    """A line to its end, which may be on its way. Raises TimeoutError."""
+    deadline = time.monotonic() + _LINE_SECONDS
+    while not line.endswith(b"\n"):
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"half an entry of the audit log: {line[-200:]!r}")
+        time.sleep(_POLL_SECONDS)
+        line += log.readline()
+    return line
 
 
 def _entry(raw: dict[str, Any]) -> Entry:

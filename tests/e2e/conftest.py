@@ -44,6 +44,15 @@ def fresh(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Chain]:
     yield from kept(small_pool(tmp_path), tmp_path, request)
 
 
+@pytest.fixture
+def patient(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Chain]:
+    """The example, with batch steps that are as large as the budget on slow CPUs too."""
+    declared = (EXAMPLES / "smollm2.yaml").read_text()
+    file = tmp_path / "patient.yaml"
+    file.write_text(declared.replace("maxWaitMs: 300", "maxWaitMs: 300\n      maxStepMs: 10000"))
+    yield from kept(file, tmp_path, request)
+
+
 def kept(file: Path, folder: Path, request: pytest.FixtureRequest) -> Iterator[Chain]:
     """Run a chain, and keep it where a failing test finds its logs."""
     with running(file, folder) as chain:

@@ -1,15 +1,11 @@
 """In Split the batch worker makes way on the shared cores: seen in its step log."""
 
 import time
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import aiohttp
-import pytest
 
 from e2e.asking import events_of, stream, until
-from e2e.conftest import EXAMPLES, kept
 from splitpool_bench.chain import Chain, steps
 from splitpool_bench.client import Client
 from splitpool_bench.load import always_in_flight
@@ -20,16 +16,7 @@ BUDGET = 512  # a step of a batch worker on cpu, by default
 YIELDED = BUDGET // 16
 JOBS = Workload(latency_class="batch", low=900, high=1100, output=32)
 QUESTION = Workload(latency_class="interactive", low=1500, high=1500, output=1)
-NOTICE_SECONDS = 0.5  # for the router to ask and for the step in progress to end
-
-
-@pytest.fixture
-def patient(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Chain]:
-    """The example, with batch steps that are as large as the budget on slow CPUs too."""
-    declared = (EXAMPLES / "smollm2.yaml").read_text()
-    file = tmp_path / "patient.yaml"
-    file.write_text(declared.replace("maxWaitMs: 300", "maxWaitMs: 300\n      maxStepMs: 10000"))
-    yield from kept(file, tmp_path, request)
+NOTICE_SECONDS = 0.5  # for the router to ask; a step that has begun is not shortened
 
 
 async def test_batch_steps_keep_to_the_yielded_budget_while_an_interactive_request_waits(

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from cluster import helm
 from cluster.api import Object
-from cluster.helm import CHART
 from node.cluster import RealCluster
 from splitpool_operator.declaration.quantity import to_bytes
 
@@ -24,15 +24,10 @@ PATIENCE = "600s"
 
 @pytest.fixture(scope="module")
 def release(real: RealCluster, images: Mapping[str, str]) -> Iterator[str]:
-    """The chart, installed by Helm, with one replica of everything; its namespace."""
-    chosen = [
-        f"--set={part}.image.{key}={value}"
-        for part, reference in images.items()
-        for key, value in zip(("repository", "digest"), reference.split("@"), strict=True)
-    ]
+    """The chart, installed by Helm with the project's images; its namespace."""
     installed = real.helm(
-        *("install", RELEASE, str(CHART), "--namespace", RELEASE, "--create-namespace"),
-        *("--wait", "--timeout", PATIENCE, *chosen),
+        *("install", RELEASE, str(helm.CHART), "--namespace", RELEASE, "--create-namespace"),
+        *("--wait", "--timeout", PATIENCE, *helm.images(images)),
     )
     assert installed.returncode == 0, installed.stderr
     yield RELEASE
