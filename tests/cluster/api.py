@@ -21,7 +21,7 @@ Object: TypeAlias = dict[str, Any]
 FIELD_MANAGER = "tests"
 _POLL_SECONDS = 0.05
 # On a machine that does other things too, everything takes longer.
-_PATIENCE = float(os.environ.get("SPLITPOOL_TEST_PATIENCE", "1"))
+_PATIENCE = float(os.environ.get("TEST_PATIENCE", "1"))
 _CONTENT_TYPES = {
     "merge": "application/merge-patch+json",
     "strategic": "application/strategic-merge-patch+json",
@@ -204,7 +204,7 @@ def events(response: urllib3.BaseHTTPResponse) -> Iterator[Object]:
 def eventually(question: Callable[[], Any], what: str, seconds: float = 30.0) -> Any:
     """Ask until the answer is true, and give it back. Raises TimeoutError with the last answer.
 
-    SPLITPOOL_TEST_PATIENCE multiplies the seconds.
+    TEST_PATIENCE multiplies the seconds.
     """
     seconds *= _PATIENCE
     deadline = time.monotonic() + seconds
