@@ -38,17 +38,21 @@ COPY worker/splitpool_worker/ops/__init__.py worker/splitpool_worker/ops/compili
 COPY worker/splitpool_worker/ops/native /build/splitpool_worker/ops/native
 RUN PYTHONPATH=/build python3 -m splitpool_worker.ops.shipped /shipped
 
-# The project's own code, with its bytecode: the root file system of a pod is read-only.
+# The project's own code, with its bytecode: the root file system of a pod is read-only. Which of the
+# shared packages a program may import, pyproject.toml says (import-linter).
 FROM base AS operator-code
 COPY operator /opt/splitpool/code
 RUN python3 -m compileall -q --invalidation-mode checked-hash /opt/splitpool/code
 
 FROM base AS router-code
 COPY router /opt/splitpool/code
+COPY lib/splitpool_kube /opt/splitpool/code/splitpool_kube
+COPY lib/splitpool_serving /opt/splitpool/code/splitpool_serving
 RUN python3 -m compileall -q --invalidation-mode checked-hash /opt/splitpool/code
 
 FROM base AS worker-code
 COPY worker /opt/splitpool/code
+COPY lib/splitpool_serving /opt/splitpool/code/splitpool_serving
 COPY --from=operations /shipped /opt/splitpool/code/splitpool_worker/ops/shipped
 RUN python3 -m compileall -q --invalidation-mode checked-hash /opt/splitpool/code
 

@@ -8,7 +8,7 @@ from pathlib import Path
 MAX_FILE = 400
 MAX_FUNCTION = 60
 MAX_MEDIAN = 9
-PACKAGES = ("operator", "router", "worker", "bench", "cli")
+PACKAGES = ("operator", "router", "worker", "bench", "cli", "lib")
 
 
 def functions(path: Path) -> list[tuple[str, int]]:

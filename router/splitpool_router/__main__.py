@@ -6,17 +6,18 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
 from aiohttp import web
 
-from splitpool_router import heap
+from splitpool_kube.access import NoAccess
 from splitpool_router.app import Router, running
-from splitpool_router.cluster.connection import NoConnection, connection
+from splitpool_router.cluster.connection import access
 from splitpool_router.cluster.discovery import following
 from splitpool_router.config import BadConfig, Config, parse
 from splitpool_router.fleet.discovery import Discovery, FileDiscovery
+from splitpool_serving import event_loop, heap
 
 log = logging.getLogger("splitpool_router")
 
@@ -24,6 +25,8 @@ log = logging.getLogger("splitpool_router")
 _KEEPALIVE = 75.0
 # Connections of a flood that wait to be accepted; one that is dropped comes back after a second.
 _BACKLOG = 1024
+# Bodies from this size on stay out of the heap.
+_MAPPED_BYTES = 256 * 1024
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -34,11 +37,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"splitpool-router: {error}", file=sys.stderr)
         return 2
     _log_to_stderr()
-    heap.keep_small()
-    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+    heap.keep_small(_MAPPED_BYTES)
+    with asyncio.Runner(loop_factory=event_loop.new) as runner:
         try:
             return runner.run(serve(config))
-        except NoConnection as error:
+        except NoAccess as error:
             print(f"splitpool-router: --cluster: {error}", file=sys.stderr)
             return 2
 
@@ -72,11 +75,11 @@ async def serve(config: Config) -> int:
 
 @asynccontextmanager
 async def _discovery(config: Config) -> AsyncIterator[Discovery]:
-    """Where pools and workers are found. Raises NoConnection."""
+    """Where pools and workers are found. Raises NoAccess."""
     if config.endpoints is not None:
         yield FileDiscovery(config.endpoints)
         return
-    async with following(connection(os.environ), config.namespaces) as discovery:
+    async with following(access(os.environ), config.namespaces) as discovery:
         yield discovery
 
 
@@ -118,15 +121,6 @@ def _why_not(config: Config, error: OSError) -> str:
     if error.errno == errno.EADDRINUSE:
         return f"{where} is already in use: stop what listens there or give another --port"
     return f"cannot listen on {where}: {error.strerror or error}"
-
-
-def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    """uvloop where it is installed, else asyncio's own loop."""
-    try:
-        import uvloop
-    except ImportError:
-        return None
-    return uvloop.new_event_loop
 
 
 def _log_to_stderr() -> None:

@@ -25,7 +25,6 @@ from splitpool_router.forwarding import headers as h
 from splitpool_router.forwarding.ask import model_of
 from splitpool_router.forwarding.completions import REQUEST_ID_KEY, Completions
 from splitpool_router.forwarding.intake import Intake
-from splitpool_router.forwarding.large_bodies import LargeBodies
 from splitpool_router.forwarding.proxy import AttemptFailed, Outgoing, Proxy, refusal, session
 from splitpool_router.forwarding.relay import Relay
 from splitpool_router.forwarding.resume import Resume
@@ -34,6 +33,7 @@ from splitpool_router.forwarding.watchdog import Watchdog
 from splitpool_router.measuring.metrics import Metrics
 from splitpool_router.placing.classify import LatencyClass
 from splitpool_router.placing.yielding import Yielding
+from splitpool_serving.large_bodies import LargeBodies
 
 log = logging.getLogger(__name__)
 

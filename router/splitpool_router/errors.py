@@ -4,6 +4,8 @@ import json
 from collections.abc import Mapping
 from typing import ClassVar
 
+from splitpool_serving.error_object import error_object
+
 
 class HttpError(Exception):
     """A refusal that is answered as an OpenAI error object."""
@@ -27,13 +29,6 @@ class HttpError(Exception):
         self.curable = curable
         self.extra_headers = dict(headers or {})
 
-    @property
-    def type(self) -> str:
-        """The OpenAI error type that belongs to the status."""
-        if self.status == 429:
-            return "rate_limit_error"
-        return "invalid_request_error" if self.status < 500 else "server_error"
-
     def headers(self) -> dict[str, str]:
         """Retry-After where waiting helps, `x-should-retry: false` where nothing does."""
         headers = dict(self.extra_headers)
@@ -45,7 +40,7 @@ class HttpError(Exception):
 
     def body(self) -> bytes:
         """The error object as JSON."""
-        return error_body(self.message, type_=self.type, param=self.param, code=self.code)
+        return _error_body(self.status, code=self.code, message=self.message, param=self.param)
 
 
 class BadRequest(HttpError):
@@ -167,12 +162,10 @@ class WorkerTimeout(HttpError):
     code = "worker_timeout"
 
 
-def error_body(message: str, *, type_: str, param: str | None, code: str) -> bytes:
-    """An OpenAI error object."""
-    error = {"message": message, "type": type_, "param": param, "code": code}
-    return json.dumps({"error": error}).encode()
-
-
 def error_event(message: str, *, code: str) -> bytes:
     """The SSE event that ends a broken stream in the place of `[DONE]`."""
-    return b"data: " + error_body(message, type_="server_error", param=None, code=code) + b"\n\n"
+    return b"data: " + _error_body(500, code=code, message=message, param=None) + b"\n\n"
+
+
+def _error_body(status: int, *, code: str, message: str, param: str | None) -> bytes:
+    return json.dumps(error_object(status, code=code, message=message, param=param)).encode()

@@ -21,9 +21,9 @@ from fakes.fake_api_server import (
     serving,
 )
 from fakes.router_rig import until
+from splitpool_kube.access import Access
 from splitpool_router.cluster import api as api_module
 from splitpool_router.cluster.api import Api, Object, Source
-from splitpool_router.cluster.connection import Connection
 from splitpool_router.cluster.following import Follower, Pauses
 
 SOURCE = Source(group="a.example/v1", plural="things", namespace="default", selector="x")
@@ -67,7 +67,7 @@ async def following(server: FakeApiServer, **user: Any) -> AsyncIterator[Followi
         follower = Follower(
             SOURCE,
             things,
-            connect=lambda: Api(http, Connection(server=server.url, **user)),
+            connect=lambda: Api(http, Access(server=server.url, **user)),
             clock=lambda: 7.0,
             sleep=sleep,
         )

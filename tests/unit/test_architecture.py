@@ -12,6 +12,8 @@ PACKAGES = {
     "operator/splitpool_operator": "Operator",
     "router/splitpool_router": "Router",
     "worker/splitpool_worker": "Worker",
+    "lib/splitpool_kube": "Shared, reaching a cluster",
+    "lib/splitpool_serving": "Shared, serving HTTP",
     "cli/splitpool": "Command",
     "bench/splitpool_bench": "Bench",
 }

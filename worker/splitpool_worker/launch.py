@@ -3,11 +3,11 @@
 import asyncio
 import logging
 import socket
-import sys
 from typing import TextIO
 
 from prometheus_client import disable_created_metrics
 
+from splitpool_serving import event_loop
 from splitpool_worker.config import WorkerConfig
 from splitpool_worker.exits import BAD_ARGUMENTS, Refused, refusing
 from splitpool_worker.loading import load
@@ -28,16 +28,8 @@ def launch(config: WorkerConfig, bound: socket.socket, step_log: TextIO | None) 
     """Serve on a bound socket until stopped; the exit code. Raises Refused."""
     model = _load(config)
     disable_created_metrics()  # type: ignore[no-untyped-call]
-    with asyncio.Runner(loop_factory=_new_loop) as runner:
+    with asyncio.Runner(loop_factory=event_loop.new) as runner:
         return runner.run(_serve(config, model, bound, step_log))
-
-
-def _new_loop() -> asyncio.AbstractEventLoop:
-    if sys.platform == "linux":
-        import uvloop
-
-        return uvloop.new_event_loop()
-    return asyncio.new_event_loop()
 
 
 def _load(config: WorkerConfig) -> Model:

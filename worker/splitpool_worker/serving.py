@@ -122,6 +122,7 @@ async def running(
     finally:
         sweeper.cancel()
         service.fail_all(shutting_down())
+        service.bodies.close()
         await asyncio.to_thread(engine.stop, ENGINE_STOP_SECONDS)
 
 

@@ -8,20 +8,20 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from splitpool.status.kubeconfig import Access, Unusable
+from splitpool_kube.access import Access, NoAccess
 
 _VERSION = "client.authentication.k8s.io/v1"
 
 
 async def logged_in(access: Access) -> Access:
-    """With the credentials that the program gives, where there is one. Raises Unusable."""
+    """With the credentials that the program gives, where there is one. Raises NoAccess."""
     if not access.login:
         return access
     try:
         status = json.loads(await _answer(access))["status"]
         certificate, key = status.get("clientCertificateData"), status.get("clientKeyData")
     except (ValueError, KeyError, TypeError, AttributeError):
-        raise Unusable(_failed(access, "it printed no ExecCredential")) from None
+        raise NoAccess(_failed(access, "it printed no ExecCredential")) from None
     return replace(
         access,
         token=status.get("token") or access.token,
@@ -42,10 +42,10 @@ async def _answer(access: Access) -> bytes:
             stdout=asyncio.subprocess.PIPE,
         )
     except OSError as error:
-        raise Unusable(_failed(access, error.strerror or str(error))) from None
+        raise NoAccess(_failed(access, error.strerror or str(error))) from None
     output, _ = await process.communicate()
     if process.returncode:
-        raise Unusable(_failed(access, f"exit status {process.returncode}"))
+        raise NoAccess(_failed(access, f"exit status {process.returncode}"))
     return output
 
 

@@ -4,8 +4,8 @@ import argparse
 import asyncio
 
 from splitpool.status.connecting import connected
-from splitpool.status.kubeconfig import Unusable
 from splitpool.status.reading import Unanswered, snapshots
+from splitpool_kube.access import NoAccess
 
 _PATIENCE_SECONDS = 2.0
 
@@ -18,6 +18,6 @@ async def names(options: argparse.Namespace) -> list[str]:
             connected(options.kubeconfig, options.context) as api,
         ):
             found = await snapshots(api, options.namespace or api.namespace)
-    except (Unusable, Unanswered, TimeoutError):
+    except (NoAccess, Unanswered, TimeoutError):
         return []
     return [str(each.pool["metadata"]["name"]) for each in found]

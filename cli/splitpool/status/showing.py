@@ -15,12 +15,12 @@ from splitpool.status.api import Api
 from splitpool.status.connecting import connected
 from splitpool.status.document import document
 from splitpool.status.glance import Glance, glance
-from splitpool.status.kubeconfig import Unusable
 from splitpool.status.listing import listing
 from splitpool.status.reading import NoSuchPool, Unanswered, snapshot, snapshots
 from splitpool.status.screen import page
 from splitpool.status.snapshot import Snapshot
 from splitpool.status.watching import watch
+from splitpool_kube.access import NoAccess
 from splitpool_operator.declaration import plain_yaml
 
 # Between two pages where the last one is not replaced.
@@ -43,7 +43,7 @@ def run(options: argparse.Namespace) -> int:
     """Show it once, or until Ctrl-C; the exit status."""
     try:
         return asyncio.run(_run(options))
-    except (Unusable, Unanswered, NoSuchPool) as error:
+    except (NoAccess, Unanswered, NoSuchPool) as error:
         complain(f"{options.prog}: {error}")
         return exits.CANNOT_TELL
 

@@ -12,7 +12,7 @@ import aiohttp
 from pydantic import Field
 from yarl import URL
 
-from splitpool_router.cluster.connection import Connection, NoConnection
+from splitpool_kube.access import Access, NoAccess
 from splitpool_router.fleet.pools import Lenient
 
 Object = Mapping[str, Any]
@@ -92,10 +92,10 @@ class _Page(Lenient):
 class Api:
     """One API server, spoken to until it breaks."""
 
-    def __init__(self, http: aiohttp.ClientSession, connection: Connection) -> None:
+    def __init__(self, http: aiohttp.ClientSession, access: Access) -> None:
         self._http = http
-        self._connection = connection
-        self._tls = connection.tls()
+        self._access = access
+        self._tls = access.tls()
 
     async def list(self, source: Source) -> Listing:
         """All objects. Raises Failed and Expired."""
@@ -144,16 +144,17 @@ class Api:
 
     def _get(self, source: Source, query: Mapping[str, str], timeout: aiohttp.ClientTimeout) -> Any:
         given = {name: value for name, value in query.items() if value}
-        address = f"{self._connection.server}{source.path}?{urlencode(given)}"
+        address = f"{self._access.server}{source.path}?{urlencode(given)}"
         try:
-            headers = self._connection.headers()
-        except NoConnection as error:
+            headers = self._access.headers()
+        except NoAccess as error:
             raise Failed(str(error)) from error
         return self._http.get(
             URL(address, encoded=True),
             headers={**headers, "Accept": "application/json", "User-Agent": "splitpool-router"},
             ssl=self._tls,
-            server_hostname=self._connection.server_name,
+            server_hostname=self._access.server_name,
+            proxy=self._access.proxy,
             timeout=timeout,
             allow_redirects=False,
         )

@@ -10,9 +10,9 @@ from typing import Any, Generic, TypeVar
 import aiohttp
 from pydantic import ValidationError
 
+from splitpool_kube.access import Access
 from splitpool_router.cluster import slices
 from splitpool_router.cluster.api import Api, Object, Source
-from splitpool_router.cluster.connection import Connection
 from splitpool_router.cluster.following import Follower
 from splitpool_router.cluster.slices import Candidate, UnknownRole
 from splitpool_router.fleet.discovery import NoSnapshot, Snapshot
@@ -146,12 +146,10 @@ class ClusterDiscovery:
 
 
 @asynccontextmanager
-async def following(
-    connection: Connection, namespaces: Iterable[str]
-) -> AsyncIterator[ClusterDiscovery]:
+async def following(access: Access, namespaces: Iterable[str]) -> AsyncIterator[ClusterDiscovery]:
     """A discovery that follows the cluster until the block is left."""
     async with aiohttp.ClientSession() as http:
-        discovery = ClusterDiscovery(namespaces, connect=lambda: Api(http, connection))
+        discovery = ClusterDiscovery(namespaces, connect=lambda: Api(http, access))
         task = asyncio.create_task(discovery.run())
         try:
             yield discovery

@@ -12,8 +12,8 @@ from collections.abc import Awaitable, Callable, Iterable
 from contextlib import aclosing
 from typing import Protocol
 
+from splitpool_kube.access import NoAccess
 from splitpool_router.cluster.api import Api, Event, Expired, Failed, Object, Source
-from splitpool_router.cluster.connection import NoConnection
 
 log = logging.getLogger(__name__)
 
@@ -83,7 +83,7 @@ class Follower:
                 await self._follow()
             except Expired as error:
                 log.info("listing again: %s", error)
-            except (Failed, NoConnection) as error:
+            except (Failed, NoAccess) as error:
                 self._complain(str(error))
             await self._sleep(self._pauses.next())
 

@@ -12,7 +12,7 @@ from typing import TypeVar
 from aiohttp import web
 
 from splitpool_router.errors import BadRequest, BodyTooLarge, QueueFull, RequestTimeout
-from splitpool_router.forwarding.large_bodies import LargeBodies
+from splitpool_serving.large_bodies import LargeBodies
 
 T = TypeVar("T")
 

@@ -1,7 +1,6 @@
 """Request bodies, read and parsed: small ones on the event loop, large ones beside it, in turns.
 
-A body of megabytes takes several times its size while it is parsed. Two at a time bound that, and
-what they took is given back to the system, not kept in the heap beside the quota.
+A body of megabytes takes several times its size while it is parsed: two at a time bound that.
 """
 
 import asyncio
@@ -11,44 +10,47 @@ from typing import TypeVar
 
 from aiohttp import web
 
+from splitpool_serving.large_bodies import INLINE_BYTES, LargeBodies
 from splitpool_worker.api.errors import ApiError
-from splitpool_worker.checkpoint import heap
 
-# Parsing a larger body takes milliseconds, so it leaves the event loop to others.
-INLINE_BYTES = 64 * 1024
-# What a smaller body leaves in the heap is soon used again.
-GIVE_BACK_BYTES = 1024 * 1024
 ARRIVAL_SECONDS = 120.0
+_AT_ONCE = 2
 
 T = TypeVar("T")
+Clock = Callable[[], float]
 
 
 @dataclass(slots=True, eq=False)
 class Bodies:
     """How many large bodies are in work."""
 
-    _room: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(2))
+    _room: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_AT_ONCE))
+    _large: LargeBodies = field(default_factory=lambda: LargeBodies(at_once=_AT_ONCE))
 
     async def read(
-        self, request: web.Request, parse: Callable[[bytes], T], clock: Callable[[], float]
+        self, request: web.Request, parse: Callable[[bytes], T], clock: Clock
     ) -> tuple[T, float]:
         """What the body says, and the seconds that parsing took. Raises what `parse` raises, and
         ApiError when the body does not arrive in time."""
         size = request.content_length
         if size is not None and size <= INLINE_BYTES:
-            body = await _arrived(request)
-            before = clock()
-            return parse(body), clock() - before
+            return await self._read(request, parse, clock)
         async with self._room:
-            body = await _arrived(request)
-            before = clock()
-            try:
-                parsed = await asyncio.to_thread(parse, body)
-                return parsed, clock() - before
-            finally:
-                if len(body) >= GIVE_BACK_BYTES:
-                    del body
-                    await asyncio.to_thread(heap.give_back)
+            return await self._read(request, parse, clock)
+
+    def close(self) -> None:
+        """Nothing will be read any more."""
+        self._large.close()
+
+    async def _read(
+        self, request: web.Request, parse: Callable[[bytes], T], clock: Clock
+    ) -> tuple[T, float]:
+        body = await _arrived(request)
+        before = clock()
+        try:
+            return await self._large.parse(body, parse), clock() - before
+        finally:
+            self._large.left(len(body))
 
 
 async def _arrived(request: web.Request) -> bytes:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-_TYPES = {401: "authentication_error", 429: "rate_limit_error"}
+from splitpool_serving.error_object import error_object
 
 
 class ApiError(Exception):
@@ -26,17 +26,7 @@ class ApiError(Exception):
 
     def body(self) -> dict[str, Any]:
         """The OpenAI error object; the same in a response and in an event of a stream."""
-        kind = _TYPES.get(self.status) or (
-            "server_error" if self.status >= 500 else "invalid_request_error"
-        )
-        return {
-            "error": {
-                "message": self.message,
-                "type": kind,
-                "param": self.param,
-                "code": self.code,
-            }
-        }
+        return error_object(self.status, code=self.code, message=self.message, param=self.param)
 
     def headers(self) -> dict[str, str]:
         """Tell clients whether a repeat can help: SDKs retry 409 and 5xx by themselves."""

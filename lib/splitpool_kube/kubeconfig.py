@@ -5,41 +5,28 @@ Of several files the first that names something wins; paths are relative to the 
 
 import base64
 import difflib
+import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
+from splitpool_kube.access import Access, NoAccess
 
-class Unusable(Exception):
-    """The kubeconfig names no cluster that can be asked; the message says why and what to do."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Access:
-    """How one API server is reached, and as whom."""
-
-    server: str
-    namespace: str
-    # Certificates in PEM; of the authority none means those that the machine trusts.
-    authority: bytes | None = None
-    certificate: bytes | None = None
-    key: bytes | None = None
-    insecure: bool = False
-    server_name: str | None = None
-    proxy: str | None = None
-    token: str | None = None
-    basic: tuple[str, str] | None = None
-    # The program that logs in, as the kubeconfig describes it, and where it is described.
-    login: Mapping[str, Any] = field(default_factory=dict)
-    folder: Path = Path()
+HOME = "~/.kube/config"
 
 
-def access(files: Sequence[Path], context: str | None) -> Access:
-    """Of a context, or of the current one. Raises Unusable."""
+def files(named: str) -> list[Path]:
+    """Those that are there, of a list such as KUBECONFIG's."""
+    paths = [Path(each).expanduser() for each in named.split(os.pathsep) if each]
+    return [path for path in paths if path.exists()]
+
+
+def access(files: Sequence[Path], context: str | None = None) -> Access:
+    """Of a context, or of the current one. Raises NoAccess."""
     merged = _Merged()
     for file in files:
         merged.add(file)
@@ -47,16 +34,17 @@ def access(files: Sequence[Path], context: str | None) -> Access:
     name = context or merged.current
     if not name:
         known = ", ".join(merged.contexts) or "it has none"
-        raise Unusable(f"{shown} has no current context; name one with --context: {known}")
+        hint = "kubectl config use-context sets one"
+        raise NoAccess(f"{shown} has no current context; {hint}: {known}")
     if name not in merged.contexts:
-        raise Unusable(f"context {name!r} is not in {shown}; {_nearest(name, merged.contexts)}")
+        raise NoAccess(f"context {name!r} is not in {shown}; {_nearest(name, merged.contexts)}")
     try:
         return _access(merged, name)
     except ValueError as error:
-        raise Unusable(f"context {name!r} of {shown} cannot be used: {error}") from None
+        raise NoAccess(f"context {name!r} of {shown} cannot be used: {error}") from None
     except (TypeError, AttributeError):
         said = "its cluster or its user is of another shape; see kubectl config view"
-        raise Unusable(f"context {name!r} of {shown} cannot be used: {said}") from None
+        raise NoAccess(f"context {name!r} of {shown} cannot be used: {said}") from None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +65,7 @@ class _Merged:
         self.users: dict[str, _Part] = {}
 
     def add(self, file: Path) -> None:
-        """Raises Unusable."""
+        """Raises NoAccess."""
         raw = _parsed(file)
         self.current = self.current or str(raw.get("current-context") or "")
         for kind, known in (
@@ -87,7 +75,7 @@ class _Merged:
         ):
             for each in raw.get(f"{kind}s") or []:
                 if not isinstance(each, Mapping) or "name" not in each:
-                    raise Unusable(f"{file} cannot be used: one of its {kind}s has no name")
+                    raise NoAccess(f"{file} cannot be used: one of its {kind}s has no name")
                 part = _Part(content=each.get(kind) or {}, folder=file.parent)
                 known.setdefault(str(each["name"]), part)
 
@@ -96,12 +84,12 @@ def _parsed(file: Path) -> Mapping[str, Any]:
     try:
         raw = YAML(typ="safe", pure=True).load(file.read_bytes())
     except OSError as error:
-        raise Unusable(f"{file} cannot be read: {error.strerror}") from None
+        raise NoAccess(f"{file} cannot be read: {error.strerror}") from None
     except (YAMLError, ValueError) as error:
         said = " ".join(str(error).split())
-        raise Unusable(f"{file} cannot be used: it is no YAML: {said}") from None
+        raise NoAccess(f"{file} cannot be used: it is no YAML: {said}") from None
     if not isinstance(raw, Mapping):
-        raise Unusable(f"{file} cannot be used: it is no kubeconfig; see kubectl config view")
+        raise NoAccess(f"{file} cannot be used: it is no kubeconfig; see kubectl config view")
     return raw
 
 
@@ -128,27 +116,21 @@ def _access(merged: _Merged, name: str) -> Access:
     )
 
 
-def _pem(part: _Part, name: str) -> bytes | None:
+def _pem(part: _Part, name: str) -> Path | bytes | None:
     """Data stands before a file."""
     data, file = part.content.get(f"{name}-data"), part.content.get(name)
     if data:
         return base64.b64decode("".join(str(data).split()), validate=True)
-    return _read(part, name, file) if file else None
+    return _path(part, file) if file else None
 
 
-def _token(user: _Part) -> str | None:
+def _token(user: _Part) -> Path | str | None:
     file = user.content.get("tokenFile")
-    if file:
-        return _read(user, "tokenFile", file).decode().strip()
-    return user.content.get("token")
+    return _path(user, file) if file else user.content.get("token")
 
 
-def _read(part: _Part, name: str, file: str) -> bytes:
-    path = part.folder / Path(file).expanduser()
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise ValueError(f"its {name} {path} cannot be read: {error.strerror}") from None
+def _path(part: _Part, file: str) -> Path:
+    return part.folder / Path(file).expanduser()
 
 
 def _basic(user: Mapping[str, Any]) -> tuple[str, str] | None:

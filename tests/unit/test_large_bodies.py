@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from splitpool_router.forwarding.large_bodies import INLINE_BYTES, LargeBodies
+from splitpool_serving.large_bodies import INLINE_BYTES, LargeBodies
 
 LARGE = b" " * (INLINE_BYTES + 1)
 

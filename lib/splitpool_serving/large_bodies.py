@@ -1,4 +1,4 @@
-"""Large bodies cost others nothing: they are parsed beside the loop, one at a time, and what that
+"""Large bodies cost others nothing: they are parsed beside the loop, few at a time, and what that
 took goes back to the system."""
 
 import asyncio
@@ -6,7 +6,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
-from splitpool_router import heap
+from splitpool_serving import heap
 
 # Parsing a larger one takes milliseconds.
 INLINE_BYTES = 64 * 1024
@@ -18,17 +18,17 @@ T = TypeVar("T")
 
 
 class LargeBodies:
-    """The one thread that parses them."""
+    """The threads that parse them."""
 
-    def __init__(self) -> None:
-        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="large-bodies")
+    def __init__(self, *, at_once: int = 1) -> None:
+        self._threads = ThreadPoolExecutor(at_once, thread_name_prefix="large-bodies")
         self._due: asyncio.TimerHandle | None = None
 
     async def parse(self, body: bytes, parse: Callable[[bytes], T]) -> T:
-        """What `parse` makes of a body, large or small. Raises what it raises."""
+        """What `parse` makes of a body; here and now where that is small. Raises what it raises."""
         if len(body) <= INLINE_BYTES:
             return parse(body)
-        return await asyncio.get_running_loop().run_in_executor(self._thread, parse, body)
+        return await asyncio.get_running_loop().run_in_executor(self._threads, parse, body)
 
     def left(self, size: int) -> None:
         """A body of this size was given up; soon its memory is, once for all that leave now."""
@@ -40,8 +40,8 @@ class LargeBodies:
         """What is not begun is not done."""
         if self._due is not None:
             self._due.cancel()
-        self._thread.shutdown(wait=False, cancel_futures=True)
+        self._threads.shutdown(wait=False, cancel_futures=True)
 
     def _give_back(self) -> None:
         self._due = None
-        self._thread.submit(heap.give_back)
+        self._threads.submit(heap.give_back)
