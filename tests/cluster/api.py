@@ -5,7 +5,6 @@ be used from several threads.
 """
 
 import json
-import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -15,13 +14,12 @@ from urllib.parse import urlencode
 
 import urllib3
 
+from cluster.patience import patient
 from cluster.pki import Pair
 
 Object: TypeAlias = dict[str, Any]
 FIELD_MANAGER = "tests"
 _POLL_SECONDS = 0.05
-# On a machine that does other things too, everything takes longer.
-_PATIENCE = float(os.environ.get("TEST_PATIENCE", "1"))
 _CONTENT_TYPES = {
     "merge": "application/merge-patch+json",
     "strategic": "application/strategic-merge-patch+json",
@@ -204,9 +202,9 @@ def events(response: urllib3.BaseHTTPResponse) -> Iterator[Object]:
 def eventually(question: Callable[[], Any], what: str, seconds: float = 30.0) -> Any:
     """Ask until the answer is true, and give it back. Raises TimeoutError with the last answer.
 
-    TEST_PATIENCE multiplies the seconds.
+    `patience` multiplies the seconds.
     """
-    seconds *= _PATIENCE
+    seconds = patient(seconds)
     deadline = time.monotonic() + seconds
     while not (answer := question()):
         if time.monotonic() > deadline:

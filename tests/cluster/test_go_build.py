@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from cluster.binaries import PROGRAMS, programs, version
-from cluster.go_build import Build, BuildError, built, cache_folder
+from cluster.building import BuildError
+from cluster.go_build import Build, built, cache_folder
 
 HELLO = (Build(package="./hello", names=("hello", "hi"), stamps={"main.word": "hello"}),)
 # Answers as Go does; builds by noting that it was asked to.

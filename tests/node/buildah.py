@@ -7,18 +7,17 @@ import contextlib
 import json
 import shutil
 import subprocess
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
+from cluster import building
+from cluster.building import BuildError
 from cluster.go_build import cache_folder, locked
-from cluster.processes import dying_with_this
 
 # Three builds of the worker's image with other libraries.
 _LIMIT_BYTES = 20 * 10**9
-_LAST_LINES = 30
 _QUICK_SECONDS = 2.0
 # Processes and mounts of its own, of which the kernel leaves nothing.
 _ALONE = ("unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc")
@@ -76,34 +75,24 @@ def _size(store: Path) -> int:
 
 def run(command: Sequence[str], title: str, out: IO[str]) -> None:
     """Run it to its end and say how long its steps take. Raises ImageError."""
-    started = time.monotonic()
-    print(f"{title} ...", file=out, flush=True)
-    with subprocess.Popen(
-        [*dying_with_this(), *command],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    ) as process:
-        said = _watched(process, started, out)
-    if process.returncode:
-        raise ImageError(f"{title} failed:\n" + "\n".join(said[-_LAST_LINES:]))
-    print(f"  done in {time.monotonic() - started:.0f} s", file=out, flush=True)
+    try:
+        building.run(command, title, out, progress=_Steps())
+    except BuildError as error:
+        raise ImageError(str(error)) from None
 
 
-def _watched(process: subprocess.Popen[str], started: float, out: IO[str]) -> list[str]:
-    """All that is said; steps that took a while are shown when the next one begins."""
-    said: list[str] = []
-    step, begun = "", started
-    for line in process.stdout or ():
-        said.append(line.rstrip())
+class _Steps:
+    """Of a Dockerfile; those that took a while are told when the next one begins."""
+
+    def __init__(self) -> None:
+        self._step, self._begun = "", 0.0
+
+    def __call__(self, line: str, elapsed: float) -> str | None:
         if " STEP " not in line:
-            continue
-        now = time.monotonic()
-        if now - begun > _QUICK_SECONDS:
-            print(f"  {now - started:.0f} s: done with {step}", file=out, flush=True)
-        step, begun = _short(line), now
-    return said
+            return None
+        done = f"done with {self._step}" if elapsed - self._begun > _QUICK_SECONDS else None
+        self._step, self._begun = _short(line), elapsed
+        return done
 
 
 def _short(step: str) -> str:

@@ -3,8 +3,8 @@
 import signal
 import sys
 
-from cluster.control_plane import StartError
-from cluster.go_build import BuildError
+from cluster.building import BuildError
+from cluster.processes import StartError
 from node import packages
 from node.box import BoxError
 from node.cluster import RealCluster, prepare, running

@@ -1,14 +1,13 @@
 """Starts the programs of a node in its box, each when what it needs is there."""
 
 import os
-import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import urllib3
 
 from cluster.api import Api
-from cluster.control_plane import ControlPlane, StartError
+from cluster.control_plane import ControlPlane
 from cluster.processes import Program
 from node import configuration, pod_image
 from node.box import Box
@@ -16,8 +15,6 @@ from node.configuration import NODE, Place
 from node.go_programs import NodePrograms
 
 _MASTERS = ["system:masters"]
-_START_SECONDS = 120.0
-_POLL_SECONDS = 0.02
 
 
 class Node:
@@ -57,13 +54,13 @@ class Node:
         self._plane.start()
         self.proxy.start()
         self.dns.start()
-        _wait(self.registry, self._answers(self._at(configuration.REGISTRY_PORT, "/v2/")))
+        self.registry.wait(self._answers(self._at(configuration.REGISTRY_PORT, "/v2/")))
         pod_image.push(self.programs, self._box.network, self._box.folder)
-        _wait(self.containerd, self._box.path_inside(configuration.CONTAINERD_SOCKET).exists)
+        self.containerd.wait(self._box.path_inside(configuration.CONTAINERD_SOCKET).exists)
         self.kubelet.start()
-        _wait(self.proxy, self._answers(self._at(configuration.PROXY_HEALTH_PORT, "/healthz")))
-        _wait(self.dns, self._answers(self._at(configuration.DNS_READY_PORT, "/ready")))
-        _wait(self.kubelet, lambda: _node_is_ready(self._plane.admin))
+        self.proxy.wait(self._answers(self._at(configuration.PROXY_HEALTH_PORT, "/healthz")))
+        self.dns.wait(self._answers(self._at(configuration.DNS_READY_PORT, "/ready")))
+        self.kubelet.wait(lambda: _node_is_ready(self._plane.admin))
 
     def stop(self) -> None:
         """End all programs at once: nothing of the node is wanted any more."""
@@ -151,12 +148,3 @@ def _is_ok(url: str) -> bool:
         return urllib3.request("GET", url, timeout=5.0, retries=False).status == 200
     except urllib3.exceptions.HTTPError:
         return False
-
-
-def _wait(program: Program, question: Callable[[], bool]) -> None:
-    """Until the answer is true. Raises StartError with the program's last words."""
-    deadline = time.monotonic() + _START_SECONDS
-    while not question():
-        if not program.running or time.monotonic() > deadline:
-            raise StartError(f"{program.log.stem} is not ready: {program.last_words()}")
-        time.sleep(_POLL_SECONDS)
