@@ -44,7 +44,7 @@ class TextModel:
 
     def encode(self, text: str, *, special: bool = True) -> list[int]:
         """Token ids of `text`. Other Python threads run meanwhile."""
-        encoded = self.backend.encode_batch([text], add_special_tokens=special)
+        encoded = self.backend.encode_batch_fast([text], add_special_tokens=special)
         return list(encoded[0].ids)
 
     def encode_chat(self, messages: Sequence[Mapping[str, str]]) -> list[int]:

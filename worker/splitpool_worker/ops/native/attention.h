@@ -18,7 +18,8 @@
 
 namespace splitpool {
 
-constexpr long MOST_ROWS = 36, KEYS = 256, MAX_HEAD_DIM = 256, KEY_TILES = KEYS / LANES;
+constexpr long MOST_ROWS = 36, PADDED_ROWS = (MOST_ROWS + LANES - 1) / LANES * LANES;
+constexpr long KEYS = 256, MAX_HEAD_DIM = 256, KEY_TILES = KEYS / LANES;
 
 struct Paged {
   const int32_t* table;
@@ -32,7 +33,7 @@ struct Rows {
   long count, last_position;
   long position[MOST_ROWS];
   alignas(64) LEFT query[MOST_ROWS * MAX_HEAD_DIM];
-  float highest[MOST_ROWS], total[MOST_ROWS];
+  float highest[PADDED_ROWS], total[PADDED_ROWS];
   alignas(64) float scores[MOST_ROWS * KEYS];
   alignas(64) LEFT weights[MOST_ROWS * KEYS];
   alignas(64) float sums[MOST_ROWS * MAX_HEAD_DIM];
@@ -61,14 +62,14 @@ void locate(Rows<T, LEFT>& rows, const Paged& at, const T* k, const T* v, long h
   }
 }
 
-// Queries and weights as floats.
-template <class T>
-struct FloatKernel {
-  typedef float Left;
+// Sums in registers, of products of floats or of pairs of bf16.
+template <class T, class LEFT>
+struct RegisterKernel {
+  typedef LEFT Left;
   static constexpr long ROWS = 36;
   static void end() {}
 
-  static void scores(Rows<T, float>& rows, const Paged& at, long tiles) {
+  static void scores(Rows<T, LEFT>& rows, const Paged& at, long tiles) {
     by_rows(rows.count, [&](auto n, long row) {
       by_tiles<n>(tiles, [&](auto m, long tile) {
         multiply<n, m>(false, rows.scores + row * KEYS + tile * LANES, KEYS,
@@ -78,7 +79,7 @@ struct FloatKernel {
     });
   }
 
-  static void sums(Rows<T, float>& rows, const Paged& at, long tiles) {
+  static void sums(Rows<T, LEFT>& rows, const Paged& at, long tiles) {
     by_rows(rows.count, [&](auto n, long row) {
       by_tiles<n>(at.head_dim / LANES, [&](auto m, long column) {
         const Segments<T> values{rows.values, column * LANES * PAIR<T>};
@@ -88,60 +89,6 @@ struct FloatKernel {
     });
   }
 };
-
-#if defined(SPLITPOOL_DOT)
-
-template <long N>
-void dot_scores(Rows<bf16, bf16>& rows, const Paged& at, long row, long tile) {
-  floats acc[N] = {};
-  const bf16* query = rows.query + row * at.head_dim;
-  for (long i = 0; i < at.head_dim; i += PAIR<bf16>) {
-    const uints keys = load_pairs(rows.keys[tile] + i * at.block_size);
-    for (long n = 0; n < N; ++n) acc[n] = dot(acc[n], spread(query + n * at.head_dim + i), keys);
-  }
-  for (long n = 0; n < N; ++n) store(rows.scores + (row + n) * KEYS + tile * LANES, acc[n]);
-}
-
-template <long N>
-void dot_sums(Rows<bf16, bf16>& rows, const Paged& at, long row, long column, long tiles) {
-  floats acc[N];
-  float* sums = rows.sums + row * at.head_dim + column;
-  for (long n = 0; n < N; ++n) acc[n] = load(sums + n * at.head_dim);
-  for (long tile = 0; tile < tiles; ++tile)
-    for (long key = 0; key < LANES; key += PAIR<bf16>) {
-      const uints values = load_pairs(rows.values[tile] + key * at.head_dim + column * PAIR<bf16>);
-      const bf16* weights = rows.weights + row * KEYS + tile * LANES + key;
-      for (long n = 0; n < N; ++n) acc[n] = dot(acc[n], spread(weights + n * KEYS), values);
-    }
-  for (long n = 0; n < N; ++n) store(sums + n * at.head_dim, acc[n]);
-}
-
-// Calls f with the number of rows as a constant: 8 at a time, then what is left.
-template <class F>
-void by_eights(long count, F f) {
-  long row = 0;
-  for (; row + 8 <= count; row += 8) f(std::integral_constant<long, 8>{}, row);
-  if (row + 4 <= count) f(std::integral_constant<long, 4>{}, row), row += 4;
-  if (count - row == 3) f(std::integral_constant<long, 3>{}, row);
-  if (count - row == 2) f(std::integral_constant<long, 2>{}, row);
-  if (count - row == 1) f(std::integral_constant<long, 1>{}, row);
-}
-
-struct DotKernel {
-  typedef bf16 Left;
-  static constexpr long ROWS = 32;
-  static void end() {}
-  static void scores(Rows<bf16, bf16>& rows, const Paged& at, long tiles) {
-    for (long tile = 0; tile < tiles; ++tile)
-      by_eights(rows.count, [&](auto n, long row) { dot_scores<n>(rows, at, row, tile); });
-  }
-  static void sums(Rows<bf16, bf16>& rows, const Paged& at, long tiles) {
-    for (long column = 0; column < at.head_dim; column += LANES)
-      by_eights(rows.count, [&](auto n, long row) { dot_sums<n>(rows, at, row, column, tiles); });
-  }
-};
-
-#endif
 
 #if defined(SPLITPOOL_TILES)
 
@@ -227,51 +174,77 @@ struct TileKernel {
 
 #endif
 
-// Scores of a chunk -> unnormalised weights; older sums shrink where the maximum has grown.
-// `scale` turns scores into exponents of 2. Weights are rounded as a chain of operations would round
-// them, whatever they are multiplied as.
-template <class T, class LEFT>
-void soften(Rows<T, LEFT>& rows, long row, long start, long tiles, long head_dim, float scale) {
-  float* scores = rows.scores + row * KEYS;
-  LEFT* weights = rows.weights + row * KEYS;
-  const long seen = rows.position[row] - start + 1, end = tiles * LANES;
+// Scores that a row must not see become -infinity; the largest of the others.
+inline float largest(float* scores, long seen, long end) {
   const floats hidden = broadcast(-std::numeric_limits<float>::infinity());
   for (long key = std::max(0L, seen) / WIDTH * WIDTH; key < end; key += WIDTH) {
     const ints past = counted() + static_cast<int32_t>(key - seen);
     store(scores + key, past < 0 ? load(scores + key) : hidden);
   }
-  floats most = hidden;
-  for (long key = 0; key < end; key += WIDTH) {
-    const floats x = load(scores + key);
-    most = x > most ? x : most;
-  }
-  const float before = rows.highest[row], highest = std::max(before, max_of(most) * scale);
+  floats most[PIECES * 2];
+  std::fill_n(most, PIECES * 2, hidden);
+  long key = 0;
+  for (; key + 2 * LANES <= end; key += 2 * LANES)
+    for (long i = 0; i < PIECES * 2; ++i) most[i] = larger(load(scores + key + i * WIDTH), most[i]);
+  for (; key < end; key += WIDTH) most[0] = larger(load(scores + key), most[0]);
+  for (long i = 1; i < PIECES * 2; ++i) most[0] = larger(most[i], most[0]);
+  return max_of(most[0]);
+}
+
+// exp2(score * scale - highest), and their sum before rounding. They are rounded as a chain of
+// operations would round them, whatever they are multiplied as.
+template <class T, class LEFT>
+float exponentials(LEFT* weights, const float* scores, float scale, float highest, long end) {
   floats total{};
   for (long key = 0; key < end; key += WIDTH) {
     const floats weight = exp2_of(load(scores + key) * scale - highest);
     total += weight;
-    store(weights + key, rounded_to<T>(weight));
+    if constexpr (std::is_same_v<T, LEFT>)
+      store(weights + key, weight);
+    else
+      store(weights + key, rounded_to<T>(weight));
   }
-  rows.highest[row] = highest;
-  const float shrink = exp2_of(broadcast(before - highest))[0];
-  rows.total[row] = rows.total[row] * shrink + sum_of(total);
-  if (shrink == 1.0f) return;
-  float* sums = rows.sums + row * head_dim;
-  for (long i = 0; i < head_dim; i += WIDTH) store(sums + i, load(sums + i) * shrink);
+  return sum_of(total);
+}
+
+// Scores of a chunk -> unnormalised weights; older sums shrink where the maximum has grown.
+// `scale` turns scores into exponents of 2. Every loop is over all rows, since a row alone is a
+// chain of results that wait for each other.
+template <class T, class LEFT>
+void soften(Rows<T, LEFT>& rows, long start, long tiles, long head_dim, float scale) {
+  const long end = tiles * LANES;
+  float shrink[PADDED_ROWS];
+  std::memcpy(shrink, rows.highest, sizeof shrink);
+  for (long row = 0; row < rows.count; ++row) {
+    const float most = largest(rows.scores + row * KEYS, rows.position[row] - start + 1, end);
+    rows.highest[row] = std::max(rows.highest[row], most * scale);
+  }
+  for (long row = 0; row < rows.count; row += WIDTH) {
+    const floats factor = exp2_of(load(shrink + row) - load(rows.highest + row));
+    store(shrink + row, factor);
+    store(rows.total + row, load(rows.total + row) * factor);
+  }
+  for (long row = 0; row < rows.count; ++row)
+    rows.total[row] += exponentials<T>(rows.weights + row * KEYS, rows.scores + row * KEYS, scale,
+                                       rows.highest[row], end);
+  for (long row = 0; row < rows.count; ++row) {
+    if (shrink[row] == 1.0f) continue;
+    float* sums = rows.sums + row * head_dim;
+    for (long i = 0; i < head_dim; i += WIDTH) store(sums + i, load(sums + i) * shrink[row]);
+  }
 }
 
 template <class Kernel, class T>
 void attend(Rows<T, typename Kernel::Left>& rows, const Paged& at, const T* k, const T* v,
             long head, float scale) {
-  std::fill_n(rows.highest, rows.count, -std::numeric_limits<float>::infinity());
-  std::fill_n(rows.total, rows.count, 0.0f);
+  std::fill_n(rows.highest, PADDED_ROWS, -std::numeric_limits<float>::infinity());
+  std::fill_n(rows.total, PADDED_ROWS, 0.0f);
   std::fill_n(rows.sums, rows.count * at.head_dim, 0.0f);
   for (long start = 0; start <= rows.last_position; start += KEYS) {
     long tiles = (std::min(KEYS, rows.last_position + 1 - start) + LANES - 1) / LANES;
     locate(rows, at, k, v, head, start, tiles);
     Kernel::scores(rows, at, tiles);
-    for (long row = 0; row < rows.count; ++row)
-      soften(rows, row, start, tiles, at.head_dim, scale * LOG2_E);
+    soften(rows, start, tiles, at.head_dim, scale * LOG2_E);
     Kernel::sums(rows, at, tiles);
   }
   Kernel::end();
@@ -285,9 +258,9 @@ void with_kernel([[maybe_unused]] long head_dim, F f) {
     if (head_dim % 32 == 0 && tiles_permitted()) return f(TileKernel{});
 #endif
 #if defined(SPLITPOOL_DOT)
-  if constexpr (PAIR<T> == 2) return f(DotKernel{});
+  if constexpr (PAIR<T> == 2) return f(RegisterKernel<bf16, bf16>{});
 #endif
-  f(FloatKernel<T>{});
+  f(RegisterKernel<T, float>{});
 }
 
 }  // namespace splitpool

@@ -107,6 +107,35 @@ __attribute__((noinline)) void multiply(bool add, float* to, long to_stride, con
     for (long m = 0; m < M; ++m) store(to + n * to_stride + m * WIDTH, sums[n][m]);
 }
 
+#if defined(SPLITPOOL_DOT)
+
+// The same of pairs of bf16, by the dot product, for an even `count`.
+template <long N, long P, class F>
+__attribute__((noinline)) void multiply(bool add, float* to, long to_stride, const bf16* left,
+                                        long stride, F right, long step, long count,
+                                        long segments = 1) {
+  floats sums[N][P] = {};
+  if (add)
+    for (long n = 0; n < N; ++n)
+      for (long p = 0; p < P; ++p) sums[n][p] = load(to + n * to_stride + p * LANES);
+  for (long segment = 0; segment < segments; ++segment, left += count) {
+    const bf16* tiles[P];
+    for (long p = 0; p < P; ++p) tiles[p] = right(segment, p);
+    for (long k = 0; k < count; k += PAIR<bf16>) {
+      uints held[P];
+      for (long p = 0; p < P; ++p) held[p] = load_pairs(tiles[p] + k * step);
+      for (long n = 0; n < N; ++n) {
+        const uints pair = spread(left + n * stride + k);
+        for (long p = 0; p < P; ++p) sums[n][p] = dot(sums[n][p], pair, held[p]);
+      }
+    }
+  }
+  for (long n = 0; n < N; ++n)
+    for (long p = 0; p < P; ++p) store(to + n * to_stride + p * LANES, sums[n][p]);
+}
+
+#endif
+
 template <long N, class F>
 void with_constant(long n, F f) {
   if (n == N) return f(std::integral_constant<long, N>{});

@@ -99,6 +99,7 @@ inline floats dot(floats acc, uints a, uints b) {
 }
 #endif
 
+inline floats larger(floats x, floats y) { return x > y ? x : y; }
 inline floats at_least(floats x, floats least) { return x < least ? least : x; }  // NaN stays
 
 // Halves are folded onto each other until one lane is left.
