@@ -1,4 +1,4 @@
-"""How does a build that takes minutes run? To its end, with its progress told and its words kept."""
+"""How does a build that takes minutes run? To its end, its progress told and its words kept."""
 
 import subprocess
 import time
