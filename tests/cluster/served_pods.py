@@ -128,7 +128,8 @@ async def served_pods(api: Api, namespace: str) -> AsyncIterator[ServedPods]:
     """Pods of a namespace on a node of their own, until the end of the block."""
     pods = ServedPods(api, namespace)
     now = datetime.datetime.now(datetime.UTC).replace(tzinfo=None)
-    node = api.apply(nodes.node(NODE, {}))
+    # It stays when the block ends: the pods of other tests must not be put there.
+    node = api.apply(nodes.node(NODE, {}) | {"spec": {"unschedulable": True}})
     api.apply(nodes.lease(NODE, now.isoformat(timespec="microseconds") + "Z"))
     said = nodes.node_status({}, own_address(), now.isoformat(timespec="seconds") + "Z")
     api.patch({"apiVersion": "v1", "kind": "Node", **node}, {"status": said}, "status")
