@@ -16,13 +16,17 @@ _LONG = ThreadPoolExecutor(max_workers=1, thread_name_prefix="tokenizer")
 Messages = Sequence[Mapping[str, str]]
 
 
-async def tokenize_text(text: TextModel, prompt: str, *, special: bool = True) -> list[int]:
-    """Token ids of a text."""
+async def tokenize_text(
+    text: TextModel, prompt: str, limit: int, *, special: bool = True
+) -> list[int]:
+    """Token ids of a text. Raises ApiError, also where it has `limit` tokens or more for sure."""
+    await _refuse_hopeless(text, [prompt], limit, where="prompt")
     return await _sized(len(prompt), lambda: text.encode(prompt, special=special))
 
 
-async def tokenize_chat(text: TextModel, messages: Messages) -> list[int]:
-    """Token ids of a chat. Raises ApiError."""
+async def tokenize_chat(text: TextModel, messages: Messages, limit: int) -> list[int]:
+    """Token ids of a chat. Raises ApiError, also where it has `limit` tokens or more for sure."""
+    await _refuse_hopeless(text, [m["content"] for m in messages], limit, where="messages")
     size = sum(len(message["content"]) for message in messages)
     try:
         return await _sized(size, lambda: text.encode_chat(messages))
@@ -37,21 +41,16 @@ async def tokenize_chat(text: TextModel, messages: Messages) -> list[int]:
 async def fitting_prompts(text: TextModel, call: Call, limit: int) -> list[tuple[int, ...]]:
     """All prompts of a call as token ids, each with room for its answer. Raises ApiError."""
     if call.chat:
-        await refuse_hopeless(text, [m["content"] for m in call.messages], limit, where="messages")
-        return [_fitting(await tokenize_chat(text, call.messages), text, call, limit)]
+        return [_fitting(await tokenize_chat(text, call.messages, limit), text, call, limit)]
     return [
-        _fitting(await _prompt(text, prompt, call, limit), text, call, limit)
-        for prompt in call.prompts
+        _fitting(await _prompt(text, prompt, limit), text, call, limit) for prompt in call.prompts
     ]
 
 
-async def _prompt(
-    text: TextModel, prompt: str | tuple[int, ...], call: Call, limit: int
-) -> Sequence[int]:
+async def _prompt(text: TextModel, prompt: str | tuple[int, ...], limit: int) -> Sequence[int]:
     if not isinstance(prompt, str):
         return prompt
-    await refuse_hopeless(text, [prompt], limit, where="prompt")
-    return await tokenize_text(text, prompt)
+    return await tokenize_text(text, prompt, limit)
 
 
 async def _sized(characters: int, encode: Callable[[], list[int]]) -> list[int]:
@@ -60,7 +59,9 @@ async def _sized(characters: int, encode: Callable[[], list[int]]) -> list[int]:
     return await asyncio.get_running_loop().run_in_executor(_LONG, encode)
 
 
-async def refuse_hopeless(text: TextModel, texts: Sequence[str], limit: int, *, where: str) -> None:
+async def _refuse_hopeless(
+    text: TextModel, texts: Sequence[str], limit: int, *, where: str
+) -> None:
     """Megabytes of text need no tokenizer to be seen not to fit. Raises ApiError."""
     characters = sum(map(len, texts))
     tokens = text.at_least(characters)

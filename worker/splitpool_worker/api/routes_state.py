@@ -5,7 +5,7 @@ from typing import Any
 from aiohttp import web
 
 from splitpool_worker.api import protocol
-from splitpool_worker.api.prompts import refuse_hopeless, tokenize_chat, tokenize_text
+from splitpool_worker.api.prompts import tokenize_chat, tokenize_text
 from splitpool_worker.api.service import SERVICE
 
 METRICS_TYPE = {"Content-Type": "text/plain; version=0.0.4; charset=utf-8"}
@@ -46,14 +46,12 @@ async def tokenize(request: web.Request) -> web.Response:
     """Token ids and their number of a text or of chat messages."""
     service = request.app[SERVICE]
     body, _ = await service.bodies.read(request, protocol.parse_tokenize, service.clock)
+    text, limit = service.text, service.max_model_len
     if body.messages is not None:
-        texts = [message.content for message in body.messages]
-        await refuse_hopeless(service.text, texts, service.max_model_len, where="messages")
-        ids = await tokenize_chat(service.text, [message.plain() for message in body.messages])
+        ids = await tokenize_chat(text, [message.plain() for message in body.messages], limit)
     else:
-        prompt = body.prompt or ""
-        await refuse_hopeless(service.text, [prompt], service.max_model_len, where="prompt")
-        ids = await tokenize_text(service.text, prompt, special=body.add_special_tokens)
+        special = body.add_special_tokens
+        ids = await tokenize_text(text, body.prompt or "", limit, special=special)
     answer: dict[str, Any] = {
         "tokens": ids,
         "count": len(ids),
