@@ -1,7 +1,7 @@
 """The `splitpool` command: reads arguments, calls the package that does the work."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from splitpool import commands, exits, output
 from splitpool.output import Unwritable
@@ -10,21 +10,26 @@ from splitpool_operator.local.refusals import EXIT_NOT_WRITABLE
 
 def main(arguments: Sequence[str] | None = None, prog: str = commands.PROG) -> None:
     """Entry point of the console script."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    sys.exit(ended(lambda: _run(given, prog), prog))
+
+
+def ended(command: Callable[[], int], prog: str) -> int:
+    """The exit status of a command, also where nobody takes what it says."""
     output.prepare()
     try:
-        code = _run(list(sys.argv[1:] if arguments is None else arguments), prog)
+        return command()
     except BrokenPipeError:
         output.abandon()
-        code = exits.PIPE_CLOSED
+        return exits.PIPE_CLOSED
     except Unwritable as error:
         output.abandon()
         output.complain(
             f"{prog}: standard output cannot be written: {error}; free room or write elsewhere"
         )
-        code = EXIT_NOT_WRITABLE
+        return EXIT_NOT_WRITABLE
     except KeyboardInterrupt:
-        code = exits.INTERRUPTED
-    sys.exit(code)
+        return exits.INTERRUPTED
 
 
 def _run(arguments: list[str], prog: str) -> int:

@@ -20,6 +20,10 @@ def run() -> None:
 def complete(words: Sequence[str] | None = None) -> None:
     """Entry point of `kubectl_complete-splitpool`: a word a line, then a directive."""
     given = list(sys.argv[1:] if words is None else words) or [""]
+    sys.exit(main.ended(lambda: _complete(given), PROG))
+
+
+def _complete(given: Sequence[str]) -> int:
     known = completion.commands(commands.parser(PROG))
     found = completion.candidates(known, given)
     if completion.wants_operand(known, given):
@@ -29,6 +33,7 @@ def complete(words: Sequence[str] | None = None) -> None:
     else:
         directive = _WORDS_ONLY
     say("".join(f"{word}\n" for word in (*found, directive)))
+    return 0
 
 
 def _pools(words: Sequence[str]) -> list[str]:

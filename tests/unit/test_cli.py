@@ -322,8 +322,19 @@ def test_the_words_that_may_follow(words: list[str], expected: list[str]) -> Non
 def test_kubectl_is_told_the_words_and_whether_files_fit(
     words: list[str], printed: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    plugin.complete(words)
+    with pytest.raises(SystemExit, match="0"):
+        plugin.complete(words)
     assert capsys.readouterr().out == printed
+
+
+def test_kubectl_is_told_of_a_full_disk_in_one_sentence(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with open("/dev/full", "w") as full:
+        monkeypatch.setattr(sys, "stdout", full)
+        with pytest.raises(SystemExit, match="6"):
+            plugin.complete(["plan"])
+    assert capsys.readouterr().err.startswith("kubectl splitpool: standard output cannot be")
 
 
 @pytest.mark.parametrize(
