@@ -1,4 +1,4 @@
-"""A hub of models on loopback, as far as a download asks one: revisions, file lists and files."""
+"""A hub of models as far as a download asks one: revisions, file lists and files."""
 
 import contextlib
 import hashlib
@@ -26,8 +26,8 @@ class Hub:
 
 
 @contextlib.contextmanager
-def hub() -> Iterator[Hub]:
-    """A hub until the end of the block."""
+def hub(address: str = "127.0.0.1") -> Iterator[Hub]:
+    """A hub until the end of the block, at an address of this machine."""
     state = Hub()
 
     class Answer(http.server.BaseHTTPRequestHandler):
@@ -55,10 +55,10 @@ def hub() -> Iterator[Hub]:
         def log_message(self, format: str, *args: object) -> None:
             """Nothing: requests are not of interest."""
 
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Answer) as server:
+    with http.server.ThreadingHTTPServer((address, 0), Answer) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
-        state.url = f"http://127.0.0.1:{server.server_port}"
+        state.url = f"http://{address}:{server.server_port}"
         yield state
         server.shutdown()
         thread.join()

@@ -11,6 +11,7 @@ import pytest
 from cluster.api import eventually
 from node import packages
 from node.cluster import RealCluster, prepare, running
+from node.release import RELEASE, install
 
 # The fixtures that start one.
 _NODES = {"real", "run"}
@@ -71,9 +72,30 @@ def images(real: RealCluster, request: pytest.FixtureRequest) -> Mapping[str, st
         return real.images
 
 
+@pytest.fixture(scope="session")
+def release(real: RealCluster, images: Mapping[str, str]) -> str:
+    """The chart with the project's images, for all tests of the session; its namespace."""
+    install(real, images)
+    return RELEASE
+
+
 @pytest.fixture
 def namespace(real: RealCluster) -> Iterator[str]:
     """A namespace of the test's own, deleted afterwards."""
+    with own_namespace(real) as name:
+        yield name
+
+
+@pytest.fixture(scope="module")
+def shared_namespace(real: RealCluster) -> Iterator[str]:
+    """A namespace of the module's own, deleted afterwards."""
+    with own_namespace(real) as name:
+        yield name
+
+
+@contextlib.contextmanager
+def own_namespace(real: RealCluster) -> Iterator[str]:
+    """A namespace until the end of the block."""
     name = f"test-{next(_NUMBERS)}"
     made = real.admin.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
     eventually(

@@ -26,10 +26,14 @@ def push(programs: NodePrograms, network: Sequence[str], folder: Path) -> None:
     with tarfile.open(layer, "w") as archive:
         archive.add(programs.pod, "pod")
     crane = [*network, str(programs.crane)]
-    architecture = _ARCHITECTURES[platform.machine()]
     _said([*crane, "append", f"--new_layer={layer}", f"--new_tag={IMAGE}"])
-    settings = ["--entrypoint=/pod", f"--set-platform=linux/{architecture}"]
+    settings = ["--entrypoint=/pod", *platform_settings()]
     _said([*crane, "mutate", IMAGE, *settings, f"--tag={IMAGE}"])
+
+
+def platform_settings() -> list[str]:
+    """What crane is told so that an image is one for this machine."""
+    return [f"--set-platform=linux/{_ARCHITECTURES[platform.machine()]}"]
 
 
 def _said(command: Sequence[str]) -> None:

@@ -1,37 +1,19 @@
 """The project's own images on the node: installed by Helm, a pool applied, an answer streamed."""
 
 import json
-import os
-import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from cluster import helm
 from cluster.api import Object
 from node.cluster import RealCluster
+from node.release import PATIENCE, kubectl, program, router_urls, service_url
 from splitpool_operator.declaration.quantity import to_bytes
 
-CHECKOUT = Path(__file__).parents[2]
-EXAMPLE = CHECKOUT / "examples" / "smollm2.yaml"
+EXAMPLE = Path(__file__).parents[2] / "examples" / "smollm2.yaml"
 MODEL = "smollm2-135m-instruct"
-RELEASE = "splitpool"
-# A model is loaded on a machine that does much else.
-PATIENCE = "600s"
-
-
-@pytest.fixture(scope="module")
-def release(real: RealCluster, images: Mapping[str, str]) -> Iterator[str]:
-    """The chart, installed by Helm with the project's images; its namespace."""
-    installed = real.helm(
-        *("install", RELEASE, str(helm.CHART), "--namespace", RELEASE, "--create-namespace"),
-        *("--wait", "--timeout", PATIENCE, *helm.images(images)),
-    )
-    assert installed.returncode == 0, installed.stderr
-    yield RELEASE
-    real.helm("uninstall", RELEASE, "--namespace", RELEASE, "--wait")
 
 
 @pytest.fixture(scope="module")
@@ -96,38 +78,10 @@ def test_events_tell_of_transitions(real: RealCluster, assistant: Object) -> Non
     assert told
 
 
-def kubectl(real: RealCluster, *args: str) -> str:
-    """What kubectl prints when it succeeds."""
-    ended = real.kubectl(*args)
-    assert ended.returncode == 0, ended.stderr
-    return ended.stdout
-
-
 def chat(real: RealCluster, latency_class: str) -> dict[str, Any]:
     """What the openai client got in the cluster's network, through the router's Service."""
-    settings = os.environ | {"PYTHONPATH": str(CHECKOUT / "tests")}
-    program = [sys.executable, "-m", "node.chatting", service_url(real), MODEL, latency_class]
-    ended = real.run_inside(program, env=settings)
+    command, settings = program("node.chatting", service_url(real), MODEL, latency_class)
+    ended = real.run_inside(command, env=settings)
     assert ended.returncode == 0, ended.stderr
     said: dict[str, Any] = json.loads(ended.stdout)
     return said
-
-
-def router_urls(real: RealCluster) -> list[str]:
-    """Every ready router by itself."""
-    slices = real.admin.listed(
-        *("discovery.k8s.io/v1", "EndpointSlice", RELEASE),
-        labelSelector="kubernetes.io/service-name=splitpool-router",
-    )
-    return [
-        f"http://{endpoint['addresses'][0]}:{each['ports'][0]['port']}"
-        for each in slices
-        for endpoint in each["endpoints"]
-        if endpoint["conditions"]["ready"]
-    ]
-
-
-def service_url(real: RealCluster) -> str:
-    """The router's Service by its address: the machine's own resolver does not know its name."""
-    service = real.admin.get("v1", "Service", "splitpool-router", RELEASE)
-    return f"http://{service['spec']['clusterIP']}"
