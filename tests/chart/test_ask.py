@@ -7,9 +7,10 @@ from pathlib import Path
 import aiohttp
 
 from cluster.helm import CHART
-from fakes.fake_worker import FakeWorker, Script, started
+from fakes.fake_worker import FakeWorker, started
 from fakes.router_process import start
 from fakes.router_rig import pool_object, write_endpoints
+from fakes.scripted_answers import Script
 
 
 async def asked(tmp_path: Path, workers: list[FakeWorker]) -> tuple[int, str]:

@@ -12,8 +12,8 @@ from cluster.control_plane import ControlPlane
 from cluster.fault_proxy import Fault, faulty
 from cluster.routers import USER, eventually, routing, with_token
 from cluster.served_pods import ServedPods, read, served_pods
-from fakes.fake_worker import Script
 from fakes.router_rig import CHAT, chat, events
+from fakes.scripted_answers import Script
 from splitpool_operator.cluster.probing import HttpProbe
 
 RESUMABLE = {"X-Splitpool-Resumable": "true"}

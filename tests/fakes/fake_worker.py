@@ -1,38 +1,16 @@
 """A scriptable worker over real HTTP: the worker's protocol, with failures on demand."""
 
 import asyncio
-import itertools
 import json
 import secrets
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 from aiohttp import web
 
-PARTS = ("parse", "tokenise", "queue", "prefill", "detokenise")
-
-
-@dataclass(slots=True, kw_only=True)
-class Script:
-    """How the worker behaves from now on."""
-
-    tokens: Sequence[str] = ("one", " two", " three", " four")
-    delays: dict[str, float] = field(default_factory=dict)  # by part, slept and declared
-    undeclared_delay: float = 0.0  # slept before the first content, in no part
-    timing: bool = True
-    status: int | None = None  # answered before any work
-    status_headers: dict[str, str] = field(default_factory=dict)
-    reset_after_reading: bool = False
-    never_answer: bool = False
-    die_after_events: int | None = None  # counted with the role event
-    torn_event: bool = False  # dies inside the event that follows
-    end_without_done: bool = False
-    ping_before_first: int = 0
-    hold_after_events: int | None = None  # waits there for `release`
-    padding: int = 0  # bytes added to each token
-    usage: tuple[int, int] = (7, 4)
+from fakes.scripted_answers import Generation, Hold, Script, generate, whole
 
 
 @dataclass(slots=True, kw_only=True)
@@ -43,43 +21,6 @@ class Seen:
     path: str
     headers: dict[str, str]
     body: bytes
-
-
-class Generation:
-    """One running answer: its events so far, and whether it was stopped."""
-
-    def __init__(self, *, id_: str, request_id: str, caller: str, resumable: bool) -> None:
-        self.id = id_
-        self.request_id = request_id
-        self.caller = caller
-        self.resumable = resumable
-        self.events: list[bytes] = []
-        self.done = False
-        self.changed = asyncio.Event()
-        self.task: asyncio.Task[None] | None = None
-
-    def add(self, event: bytes) -> None:
-        """One more event."""
-        self.events.append(event)
-        self._wake()
-
-    def finish(self) -> None:
-        """Nothing more will come."""
-        self.done = True
-        self._wake()
-
-    async def after(self, start: int) -> AsyncIterator[bytes]:
-        """The events from number `start` on, as they come."""
-        for index in itertools.count(start):
-            while index >= len(self.events) and not self.done:
-                await self.changed.wait()
-            if index >= len(self.events):
-                return
-            yield self.events[index]
-
-    def _wake(self) -> None:
-        self.changed.set()
-        self.changed = asyncio.Event()
 
 
 class FakeWorker:
@@ -232,26 +173,9 @@ class FakeWorker:
         return await self._whole(script)
 
     async def _whole(self, script: Script) -> web.Response:
-        self.running += 1
-        try:
-            for part in PARTS:
-                await asyncio.sleep(script.delays.get(part, 0.0))
-            await self._hold(script, 0)
-        except asyncio.CancelledError:
-            self.freed.set()
-            raise
-        finally:
-            self.running -= 1
-        text = "".join(script.tokens) + "x" * script.padding
-        prompt, answer = script.usage
-        reply = {
-            "object": "chat.completion",
-            "model": self.model,
-            "choices": [{"index": 0, "message": {"role": "assistant", "content": text}}],
-            "usage": {"prompt_tokens": prompt, "completion_tokens": answer},
-        }
-        timing = ", ".join(f"{p};dur={script.delays.get(p, 0.0) * 1000}" for p in PARTS)
-        return web.json_response(reply, headers={"Server-Timing": timing, "Server": "fake/1"})
+        with self._at_work():
+            reply, headers = await whole(script, self.model, self._hold(script))
+        return web.json_response(reply, headers={**headers, "Server": "fake/1"})
 
     async def _stream(self, request: web.Request, script: Script) -> web.StreamResponse:
         for part in ("parse", "tokenise"):
@@ -297,48 +221,33 @@ class FakeWorker:
         return out
 
     async def _generate(self, generation: Generation, script: Script) -> None:
+        try:
+            with self._at_work():
+                await generate(generation, script, self._hold(script))
+        finally:
+            generation.finish()
+
+    @contextmanager
+    def _at_work(self) -> Iterator[None]:
+        """Counted as running; `freed` tells that it ended before its time."""
         self.running += 1
         try:
-            await self._events(generation, script)
+            yield
         except asyncio.CancelledError:
             self.freed.set()
             raise
         finally:
             self.running -= 1
-            generation.finish()
 
-    async def _events(self, generation: Generation, script: Script) -> None:
-        number = itertools.count()
-        generation.add(_event(next(number), {"choices": [{"index": 0, "delta": _role()}]}))
-        await self._hold(script, 1)
-        lead = b": ping\n" * script.ping_before_first
-        for part in ("queue", "prefill", "detokenise"):
-            await asyncio.sleep(script.delays.get(part, 0.0))
-        await asyncio.sleep(script.undeclared_delay)
-        if script.timing:
-            times = " ".join(f"{part}={script.delays.get(part, 0.0):.6f}" for part in PARTS)
-            lead += f": splitpool-timing {times}\n".encode()
-        for index, token in enumerate(script.tokens):
-            content = token + "x" * script.padding
-            delta = {"choices": [{"index": 0, "delta": {"content": content}}]}
-            generation.add(lead + _event(next(number), delta))
-            lead = b""
-            await self._hold(script, index + 2)
-        prompt, answer = script.usage
-        last = {
-            "choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}],
-            "usage": {"prompt_tokens": prompt, "completion_tokens": answer},
-        }
-        generation.add(_event(next(number), last))
-        if not script.end_without_done:
-            generation.add(f"id: {next(number)}\ndata: [DONE]\n\n".encode())
+    def _hold(self, script: Script) -> Hold:
+        async def hold(events: int) -> None:
+            if script.hold_after_events == events:
+                self.held.set()
+                await self.release.wait()
+            else:
+                await asyncio.sleep(0)
 
-    async def _hold(self, script: Script, events: int) -> None:
-        if script.hold_after_events == events:
-            self.held.set()
-            await self.release.wait()
-        else:
-            await asyncio.sleep(0)
+        return hold
 
     async def _resume(self, request: web.Request) -> web.StreamResponse:
         await self._note(request)
@@ -402,14 +311,6 @@ async def started(*workers: FakeWorker) -> AsyncIterator[None]:
     finally:
         for worker in workers:
             await worker.stop()
-
-
-def _role() -> dict[str, str]:
-    return {"role": "assistant", "content": ""}
-
-
-def _event(number: int, data: dict[str, Any]) -> bytes:
-    return f"id: {number}\ndata: {json.dumps(data)}\n\n".encode()
 
 
 def _abort(request: web.Request) -> None:

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from fakes.fake_worker import FakeWorker, Script
+from fakes.fake_worker import FakeWorker
 from fakes.router_rig import Rig, chat, pool_object, rig, until, write_endpoints
+from fakes.scripted_answers import Script
 from splitpool_router.caller import ApiKey
 from splitpool_router.placing.classify import LatencyClass
 

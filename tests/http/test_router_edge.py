@@ -8,8 +8,9 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from fakes.fake_worker import FakeWorker, Script
+from fakes.fake_worker import FakeWorker
 from fakes.router_rig import CHAT, Rig, chat, pool_object, rig, until
+from fakes.scripted_answers import Script
 from splitpool_router.config import MAX_BODY_BYTES
 
 

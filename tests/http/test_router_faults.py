@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from fakes.fake_worker import FakeWorker, Script
+from fakes.fake_worker import FakeWorker
 from fakes.router_rig import Rig, chat, events, pool_object, rig, until
+from fakes.scripted_answers import Script
 from splitpool_router.config import Limits
 from splitpool_router.placing.classify import LatencyClass
 

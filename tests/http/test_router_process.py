@@ -13,9 +13,10 @@ from urllib.parse import urlsplit
 import aiohttp
 import psutil
 
-from fakes.fake_worker import FakeWorker, Script, started
+from fakes.fake_worker import FakeWorker, started
 from fakes.router_process import RouterProcess, start
 from fakes.router_rig import CHAT, chat, events, pool_object, until, write_endpoints
+from fakes.scripted_answers import Script
 
 
 @asynccontextmanager

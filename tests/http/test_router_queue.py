@@ -4,8 +4,9 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
-from fakes.fake_worker import FakeWorker, Script
+from fakes.fake_worker import FakeWorker
 from fakes.router_rig import Rig, chat, pool_object, rig, until
+from fakes.scripted_answers import Script
 
 
 def batch(text: str, max_tokens: int) -> dict[str, Any]:

@@ -8,9 +8,10 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from fakes.fake_worker import FakeWorker, Script, started
+from fakes.fake_worker import FakeWorker, started
 from fakes.router_process import RouterProcess, start
 from fakes.router_rig import CHAT, chat, events, pool_object, write_endpoints
+from fakes.scripted_answers import Script
 
 KEY = "5a" * 32
 RESUMABLE = {"X-Splitpool-Resumable": "true", "Authorization": "Bearer me"}

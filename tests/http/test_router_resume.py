@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from fakes.fake_worker import FakeWorker, Script
+from fakes.fake_worker import FakeWorker
 from fakes.router_rig import Event, Rig, chat, events, pool_object, rig, until, write_endpoints
+from fakes.scripted_answers import Script
 from splitpool_router.placing.classify import LatencyClass
 
 INTERACTIVE = LatencyClass.INTERACTIVE

@@ -10,8 +10,9 @@ import aiohttp
 import pytest
 from aiohttp import web
 
-from fakes.fake_worker import FakeWorker, Script
+from fakes.fake_worker import FakeWorker
 from fakes.router_rig import CHAT, Rig, chat, pool_object, rig, until
+from fakes.scripted_answers import Script
 from splitpool_router.config import Limits
 from splitpool_router.fleet.workers import Worker
 from splitpool_router.forwarding import ask
