@@ -42,6 +42,7 @@ RUN PYTHONPATH=/build python3 -m splitpool_worker.ops.shipped /shipped
 # shared packages a program may import, pyproject.toml says (import-linter).
 FROM base AS operator-code
 COPY operator /opt/splitpool/code
+COPY lib/splitpool_quantity /opt/splitpool/code/splitpool_quantity
 RUN python3 -m compileall -q --invalidation-mode checked-hash /opt/splitpool/code
 
 FROM base AS router-code
@@ -52,6 +53,7 @@ RUN python3 -m compileall -q --invalidation-mode checked-hash /opt/splitpool/cod
 
 FROM base AS worker-code
 COPY worker /opt/splitpool/code
+COPY lib/splitpool_quantity /opt/splitpool/code/splitpool_quantity
 COPY lib/splitpool_serving /opt/splitpool/code/splitpool_serving
 COPY --from=operations /shipped /opt/splitpool/code/splitpool_worker/ops/shipped
 RUN python3 -m compileall -q --invalidation-mode checked-hash /opt/splitpool/code

@@ -100,15 +100,7 @@ class Fed:
 
 def batch_of(parts: Sequence[tuple[Fed, int]], block_size: int, *, all_rows: bool = False) -> Batch:
     """The next `count` tokens of each sequence; the last row of each is sampled, or all rows."""
-    batch = Batch(
-        tokens=[],
-        positions=[],
-        slots=[],
-        query_start=[0],
-        context_len=[],
-        block_tables=[],
-        sample_rows=[],
-    )
+    batch = Batch()
     for fed, count in parts:
         positions = range(fed.stored, fed.stored + count)
         batch.tokens.extend(fed.tokens[position] for position in positions)

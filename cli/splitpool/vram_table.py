@@ -3,9 +3,9 @@
 from typing import Any
 
 from splitpool_operator.declaration import defaults
-from splitpool_operator.declaration.quantity import approximate, show
 from splitpool_operator.planning.plan import Plan, WorkerPlan
 from splitpool_operator.planning.quota import Room, depends_on_order
+from splitpool_quantity.quantity import approximate, show
 
 _PLACE = ("DEVICE", "WORKER", "CLASS", "THREADS", "QUOTA")
 _PARTS = ("CONTEXT", "WEIGHTS", "WORKSPACE", "KV", "TOKENS", "SEQUENCES")

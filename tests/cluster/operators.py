@@ -40,6 +40,12 @@ def operator(
     return Program(command, plane.folder / f"{home}-{user}.log")
 
 
+def leader(admin: Api, namespace: str) -> str | None:
+    """Which replica of a namespace's operator acts."""
+    leases = admin.listed("coordination.k8s.io/v1", "Lease", namespace)
+    return next((each["spec"].get("holderIdentity") for each in leases), None)
+
+
 @contextlib.contextmanager
 def operating(
     plane: ControlPlane,

@@ -4,7 +4,7 @@ from typing import Any
 
 from cluster.api import Api, ApiError, Object
 from splitpool_operator.declaration.pool import from_object
-from splitpool_operator.declaration.quantity import QuantityError, to_bytes
+from splitpool_quantity.quantity import QuantityError, to_bytes
 from unit.pool_files import problems
 
 PATH = "/apis/splitpool.dev/v1alpha1/namespaces/default/inferencepools"

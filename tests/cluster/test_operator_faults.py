@@ -10,7 +10,7 @@ from cluster.audit import AuditLog
 from cluster.control_plane import ControlPlane
 from cluster.fake_nodes import FakeNodes
 from cluster.fault_proxy import WRITES, Fault, FaultProxy, faulty
-from cluster.operators import operating, operator, permit
+from cluster.operators import leader, operating, operator, permit
 from cluster.processes import Program
 from cluster.watched_pool import WatchedPool
 
@@ -39,13 +39,8 @@ def program(
 def pool(admin: Api, nodes: FakeNodes, namespace: str, program: Program) -> WatchedPool:
     """Of an operator that leads already."""
     nodes.add("plain")
-    eventually(lambda: _leads(admin, namespace), "the operator leads")
+    eventually(lambda: leader(admin, namespace), "the operator leads")
     return WatchedPool(admin, namespace)
-
-
-def _leads(admin: Api, namespace: str) -> bool:
-    leases = admin.listed("coordination.k8s.io/v1", "Lease", namespace)
-    return any(each["spec"].get("holderIdentity") for each in leases)
 
 
 @pytest.mark.parametrize(
@@ -135,7 +130,7 @@ def test_an_api_server_that_restarts_in_the_midst_of_a_reconcile_finds_it_finish
     program = operator(control_plane, namespace, USER)
     program.start()
     try:
-        eventually(lambda: _leads(admin, namespace), "the operator leads")
+        eventually(lambda: leader(admin, namespace), "the operator leads")
         for writes in (2, 7):
             mark = audit.mark()
             pool.declare({"spec.pools.batch.maxBatch": 64 + writes})

@@ -11,7 +11,7 @@ from cluster.fake_nodes import FakeNodes
 from cluster.nodes import gpu_device
 from cluster.operators import operating
 from cluster.watched_pool import WatchedPool
-from splitpool_operator.declaration.quantity import to_bytes
+from splitpool_quantity.quantity import to_bytes
 from unit.pool_files import GPU, MIG
 
 GIB = 1024**3

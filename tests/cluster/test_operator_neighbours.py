@@ -2,7 +2,7 @@
 
 import copy
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -187,13 +187,7 @@ def _later(crd: Object) -> Object:
 
 
 def _serves(admin: Api, version: str) -> bool:
-    try:
-        admin.request("GET", f"/apis/splitpool.dev/{version}")
-    except ApiError as error:
-        if error.code != 404:
-            raise
-        return False
-    return True
+    return _is_there(lambda: admin.request("GET", f"/apis/splitpool.dev/{version}"))
 
 
 def _a_namespace(admin: Api, name: str) -> Object:
@@ -203,13 +197,17 @@ def _a_namespace(admin: Api, name: str) -> Object:
 
 
 def _is_gone(admin: Api, obj: Object) -> bool:
+    return not _is_there(lambda: admin.reread(obj))
+
+
+def _is_there(ask: Callable[[], object]) -> bool:
     try:
-        admin.reread(obj)
+        ask()
     except ApiError as error:
         if error.code != 404:
             raise
-        return True
-    return False
+        return False
+    return True
 
 
 def _config_map(name: str, namespace: str) -> Object:

@@ -4,7 +4,7 @@ from cluster.api import Api, eventually
 from cluster.audit import AuditLog
 from cluster.control_plane import ControlPlane
 from cluster.fake_nodes import FakeNodes
-from cluster.operators import operating, operator, permit
+from cluster.operators import leader, operating, operator, permit
 from cluster.watched_pool import WatchedPool
 
 ONE, OTHER = "operator-one", "operator-other"
@@ -15,18 +15,13 @@ def acts(audit: AuditLog, since: int, user: str) -> bool:
     return any(each.resource != "leases" for each in audit.writes(since, user=user))
 
 
-def leads(admin: Api, namespace: str) -> str | None:
-    leases = admin.listed("coordination.k8s.io/v1", "Lease", namespace)
-    return next((each["spec"].get("holderIdentity") for each in leases), None)
-
-
 def test_of_two_replicas_one_acts_and_the_other_takes_over(
     control_plane: ControlPlane, admin: Api, audit: AuditLog, nodes: FakeNodes, namespace: str
 ) -> None:
     nodes.add("plain")
     pool, start = WatchedPool(admin, namespace), audit.mark()
     with operating(control_plane, namespace, ONE) as first:
-        eventually(lambda: leads(admin, namespace) == ONE, "the first leads")
+        eventually(lambda: leader(admin, namespace) == ONE, "the first leads")
         with operating(control_plane, namespace, OTHER):
             pool.declare()
             pool.wait_ready()
@@ -34,7 +29,7 @@ def test_of_two_replicas_one_acts_and_the_other_takes_over(
             assert not acts(audit, start, OTHER)
 
             first.kill()
-            eventually(lambda: leads(admin, namespace) == OTHER, "the other leads", seconds=60)
+            eventually(lambda: leader(admin, namespace) == OTHER, "the other leads", seconds=60)
             killed = audit.mark()
             pool.patch({"spec": {"pools": {"batch": {"maxBatch": 65}}}})
             pool.wait_ready()
@@ -46,18 +41,18 @@ def test_a_replica_that_is_stopped_hands_over_at_once(
     control_plane: ControlPlane, admin: Api, namespace: str
 ) -> None:
     with operating(control_plane, namespace, ONE) as first:
-        eventually(lambda: leads(admin, namespace) == ONE, "the first leads")
+        eventually(lambda: leader(admin, namespace) == ONE, "the first leads")
         with operating(control_plane, namespace, OTHER):
             first.stop()
-            assert leads(admin, namespace) != ONE
-            eventually(lambda: leads(admin, namespace) == OTHER, "the other leads", seconds=10)
+            assert leader(admin, namespace) != ONE
+            eventually(lambda: leader(admin, namespace) == OTHER, "the other leads", seconds=10)
 
 
 def test_one_that_loses_the_lease_ends(
     control_plane: ControlPlane, admin: Api, namespace: str
 ) -> None:
     with operating(control_plane, namespace, ONE) as first:
-        eventually(lambda: leads(admin, namespace) == ONE, "the first leads")
+        eventually(lambda: leader(admin, namespace) == ONE, "the first leads")
         (lease,) = admin.listed("coordination.k8s.io/v1", "Lease", namespace)
         lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", **lease}
         admin.patch(lease, {"spec": {"holderIdentity": "a stranger"}})

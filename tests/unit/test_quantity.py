@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from splitpool_operator.declaration import quantity
+from splitpool_quantity import quantity
 
 KNOWN = {
     "0": 0,

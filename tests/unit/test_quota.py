@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from splitpool_operator.declaration.pool import InferencePool
 from splitpool_operator.declaration.problems import PoolFileError
-from splitpool_operator.declaration.quantity import show
 from splitpool_operator.planning import mig, packing, quota
 from splitpool_operator.planning.quota import DoesNotFit, ModelCard, QuotaTooSmall
+from splitpool_quantity.quantity import show
 from unit.pool_files import CPU, GPU, MIG, changed, pool
 
 GIB = 1024**3

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, NoReturn
 
-from splitpool_worker import quantity
+from splitpool_quantity.quantity import QuantityError, to_bytes
 from splitpool_worker.schedule.sequence import LatencyClass
 
 
@@ -207,6 +207,8 @@ def number(
     def convert(text: str) -> Any:
         try:
             value = parse_text(text)
+        except QuantityError as error:
+            raise argparse.ArgumentTypeError(str(error)) from error
         except ValueError as error:
             raise argparse.ArgumentTypeError(f"{text!r} is no number: {error}") from error
         if value < low or (high is not None and value > high):
@@ -270,10 +272,10 @@ def _add_serving(parser: argparse.ArgumentParser) -> None:
     )
     add("--resume-mode", choices=[mode.value for mode in ResumeMode], default="OnRequest")
     add("--resume-window-seconds", type=number(float, 0, 86400), default=30.0)
-    add("--resume-buffer-bytes", type=number(quantity.parse, 4096), default=4 << 20)
+    add("--resume-buffer-bytes", type=number(to_bytes, 4096), default=4 << 20)
     add(
         "--host-memory-bytes",
-        type=number(quantity.parse, 0),
+        type=number(to_bytes, 0),
         default=1 << 30,
         help="what the process may take beside its quotas (default: 1Gi)",
     )
@@ -295,7 +297,7 @@ def _class_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--vram-bytes",
-        type=number(quantity.parse, 1),
+        type=number(to_bytes, 1),
         required=True,
         help="hard quota: bytes, or a quantity such as 4Gi",
     )

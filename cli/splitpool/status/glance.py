@@ -14,8 +14,8 @@ from splitpool.status.trouble import PodTrouble, starting, troubles
 from splitpool.status.wording import clean
 from splitpool_operator.cluster.events import EXPECTED
 from splitpool_operator.declaration.pool import CLASSES
-from splitpool_operator.declaration.quantity import QuantityError, to_bytes
 from splitpool_operator.reporting.enforcement import Vram
+from splitpool_quantity.quantity import QuantityError, to_bytes
 
 
 class State(StrEnum):

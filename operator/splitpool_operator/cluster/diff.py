@@ -7,8 +7,8 @@ compared; quantities are compared by value ("0.2" is "200m").
 from enum import Enum, auto
 from typing import Any
 
-from splitpool_operator.declaration.quantity import QuantityError, parse
 from splitpool_operator.rendering import names
+from splitpool_quantity.quantity import QuantityError, parse
 
 # The key by which server-side apply merges a list of objects; other lists are replaced whole.
 _LIST_KEYS = ("name", "mountPath", "containerPort", "port", "uid")

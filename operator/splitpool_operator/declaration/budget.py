@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from splitpool_operator.declaration.defaults import headroom, sharing
 from splitpool_operator.declaration.pool import ClassName, Spec, class_spec
-from splitpool_operator.declaration.quantity import approximate
+from splitpool_quantity.quantity import approximate
 
 MIG_SLICES = 7
 

@@ -16,7 +16,7 @@ from splitpool_operator.declaration.pool import (
     Spec,
     class_spec,
 )
-from splitpool_operator.declaration.quantity import show
+from splitpool_quantity.quantity import show
 
 _HEADROOM_FLOOR = 2 * 1024**3
 _TOKEN_BUDGET = {

@@ -18,7 +18,7 @@ from pydantic import (
 from pydantic.alias_generators import to_camel
 from pydantic_core import PydanticCustomError
 
-from splitpool_operator.declaration import quantity
+from splitpool_quantity import quantity
 
 LARGEST_QUANTITY = 1024**5
 QUANTITY_PATTERN = r"^(0|[1-9][0-9]{0,15})(\.[0-9]{1,3})?(k|M|G|T|Ki|Mi|Gi|Ti|[eE][0-9]{1,2})?$"

@@ -11,7 +11,7 @@ from splitpool_operator.declaration.budget import budget
 from splitpool_operator.declaration.pod_rules import POD_RULES
 from splitpool_operator.declaration.pool import CLASSES, ClassName, Spec, class_spec
 from splitpool_operator.declaration.problems import Path, Problem
-from splitpool_operator.declaration.quantity import show
+from splitpool_quantity.quantity import show
 
 Check = Callable[[Spec], Iterator[Problem]]
 _MEMORY = ("accelerator.type", "accelerator.memory", "accelerator.headroom")

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from splitpool_operator.declaration.quantity import approximate, show
 from splitpool_operator.planning.plan import Plan
+from splitpool_quantity.quantity import approximate, show
 
 _MEMINFO = Path("/proc/meminfo")
 _CGROUPS = (

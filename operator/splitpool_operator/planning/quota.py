@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 from splitpool_operator.declaration import defaults
 from splitpool_operator.declaration.pool import CLASSES, ClassName, Spec, class_spec
-from splitpool_operator.declaration.quantity import approximate, show
 from splitpool_operator.planning import mig, packing
 from splitpool_operator.planning.packing import Load
+from splitpool_quantity.quantity import approximate, show
 
 _MOST_ON_A_GPU = 256
 # Modes in which a scheduler places by bytes, and knows nothing of the plan.

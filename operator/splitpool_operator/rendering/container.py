@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from splitpool_operator.declaration.pool import Spec, class_spec
-from splitpool_operator.declaration.quantity import show
 from splitpool_operator.rendering.installation import Installation
 from splitpool_operator.rendering.model_source import ModelFiles
 from splitpool_operator.rendering.roles import Role
 from splitpool_operator.rendering.sharing import CLAIM, CONTAINER, Fence
+from splitpool_quantity.quantity import show
 
 PORT = 8000
 PORT_NAME = "http"

@@ -9,7 +9,7 @@ from typing import Any
 
 from splitpool_operator.declaration import defaults
 from splitpool_operator.declaration.pool import ClassName, Spec, class_spec
-from splitpool_operator.declaration.quantity import show
+from splitpool_quantity.quantity import show
 
 CONTAINER = "worker"
 CLAIM = "gpu"

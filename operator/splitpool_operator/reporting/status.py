@@ -3,11 +3,11 @@
 from typing import Any
 
 from splitpool_operator.declaration.pool import CLASSES, ClassName
-from splitpool_operator.declaration.quantity import show
 from splitpool_operator.reporting.conditions import conditions, dated
 from splitpool_operator.reporting.enforcement import Vram
 from splitpool_operator.reporting.observed import RoleState
 from splitpool_operator.reporting.view import View
+from splitpool_quantity.quantity import show
 
 # Written by autoscaling and kept by everything else.
 _KEPT = ("lastScaleTime", "lastScaleReason", "ttftP99Ms", "ttftP99", "ttftWindowSeconds")

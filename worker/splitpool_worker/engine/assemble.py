@@ -6,16 +6,7 @@ from splitpool_worker.schedule.step import Share, StepPlan
 
 def assemble(plan: StepPlan, block_size: int) -> Batch:
     """Rows of all shares, in order; block tables are passed by reference."""
-    batch = Batch(
-        tokens=[],
-        positions=[],
-        slots=[],
-        query_start=[0],
-        context_len=[],
-        block_tables=[],
-        sample_rows=[],
-        copies=plan.copies,
-    )
+    batch = Batch(copies=plan.copies)
     for share in plan.shares:
         _append(batch, share, block_size)
     return batch

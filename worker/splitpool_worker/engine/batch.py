@@ -12,19 +12,19 @@ if TYPE_CHECKING:
 class Batch:
     """One step over T tokens of S sequences, prefill and decode rows flat and together."""
 
-    tokens: list[int]
+    tokens: list[int] = field(default_factory=list)
     """[T]"""
-    positions: list[int]
+    positions: list[int] = field(default_factory=list)
     """[T] position of each token in its sequence"""
-    slots: list[int]
+    slots: list[int] = field(default_factory=list)
     """[T] block * block_size + offset: where this token's K/V go"""
-    query_start: list[int]
+    query_start: list[int] = field(default_factory=lambda: [0])
     """[S + 1] first row of each sequence; the last entry is T"""
-    context_len: list[int]
+    context_len: list[int] = field(default_factory=list)
     """[S] tokens in KV, this step's included"""
-    block_tables: list[list[int]]
+    block_tables: list[list[int]] = field(default_factory=list)
     """[S] block ids; read only, and only during the call"""
-    sample_rows: list[int]
+    sample_rows: list[int] = field(default_factory=list)
     """[R] rows whose logits are wanted"""
     copies: list[tuple[int, int]] = field(default_factory=list)
     """Blocks to copy before anything is computed, and where to, one after the other"""

@@ -1,0 +1,1 @@
+"""Bytes as Kubernetes writes them, such as "20Gi": read and shown."""
