@@ -56,7 +56,10 @@ class Following:
 
 
 @asynccontextmanager
-async def following(server: FakeApiServer, **user: Any) -> AsyncIterator[Following]:
+async def following(
+    server: FakeApiServer, *, behind_proxy: bool = False, **user: Any
+) -> AsyncIterator[Following]:
+    """Follow the server; where it is behind a proxy, that is the only way to it."""
     things, pauses = Things(), []
 
     async def sleep(seconds: float) -> None:
@@ -64,10 +67,14 @@ async def following(server: FakeApiServer, **user: Any) -> AsyncIterator[Followi
         await asyncio.sleep(0)
 
     async with serving(server), aiohttp.ClientSession() as http:
+        if behind_proxy:
+            access = Access(server="http://api.invalid", proxy=server.url, **user)
+        else:
+            access = Access(server=server.url, **user)
         follower = Follower(
             SOURCE,
             things,
-            connect=lambda: Api(http, Access(server=server.url, **user)),
+            connect=lambda: Api(http, access),
             clock=lambda: 7.0,
             sleep=sleep,
         )
@@ -94,6 +101,13 @@ async def test_what_is_listed_and_what_happens_then_is_known() -> None:
         assert server.watched[0]["allowWatchBookmarks"] == "true"
         assert 40 <= int(server.watched[0]["timeoutSeconds"]) <= 60
         assert server.watched[0]["labelSelector"] == server.lists[0]["labelSelector"] == "x"
+
+
+async def test_a_server_behind_a_proxy_is_reached_through_it() -> None:
+    server = FakeApiServer(objects=[named("a", 1)], watches=[Watch(lines=[])])
+    async with following(server, behind_proxy=True) as it:
+        await until(lambda: it.things.known == {"a": 1} and len(server.watched) == 1)
+        assert {each["Host"] for each in server.headers} == {"api.invalid"}
 
 
 async def test_a_long_listing_comes_in_pages() -> None:
