@@ -14,6 +14,7 @@ Logs, certificates, kubeconfigs and the audit log are in the folder.
 import base64
 import contextlib
 import json
+import os
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -117,6 +118,7 @@ class ControlPlane:
         settings = {
             "KUBECONFIG": str(self.kubeconfig(ADMIN, groups=["system:masters"])),
             "HOME": str(self.folder),
+            "PATH": os.environ["PATH"],  # of the machine's own `diff`
         }
         command = [str(self.programs["kubectl"]), *args]
         return subprocess.run(

@@ -1,13 +1,20 @@
 """Operators come and go: one acts at a time, and whatever was interrupted is finished."""
 
+import random
+from pathlib import Path
+
+import pytest
+
 from cluster.api import Api, eventually
 from cluster.audit import AuditLog
 from cluster.control_plane import ControlPlane
 from cluster.fake_nodes import FakeNodes
 from cluster.operators import leader, operating, operator, permit
+from cluster.rendered import assert_live, rendered
 from cluster.watched_pool import WatchedPool
 
 ONE, OTHER = "operator-one", "operator-other"
+KILLS = 5
 
 
 def acts(audit: AuditLog, since: int, user: str) -> bool:
@@ -59,26 +66,45 @@ def test_one_that_loses_the_lease_ends(
         eventually(lambda: not first.running, "it has ended", seconds=60)
 
 
+@pytest.mark.parametrize("seed", range(2))
 def test_killed_at_any_point_it_converges_after_a_restart(
-    control_plane: ControlPlane, admin: Api, audit: AuditLog, nodes: FakeNodes, namespace: str
+    control_plane: ControlPlane,
+    admin: Api,
+    audit: AuditLog,
+    nodes: FakeNodes,
+    namespace: str,
+    tmp_path: Path,
+    seed: int,
 ) -> None:
+    """The pool is changed and the operator killed after any of its writes, again and again."""
+    draw = random.Random(seed)
     nodes.add("plain")
     pool = WatchedPool(admin, namespace)
     permit(admin, namespace, ONE)
     program = operator(control_plane, namespace, ONE)
-    pool.declare()
-    for writes in (1, 4, 8):
-        mark = audit.mark()
+    for _ in range(KILLS):
+        declared = pool.declare(
+            {
+                "spec.topology": draw.choice(["Split", "Shared"]),
+                "spec.pools.batch.maxBatch": draw.randint(8, 64),
+            }
+        )
+        mark, writes = audit.mark(), draw.randint(1, 12)
         program.start()
         eventually(
-            lambda mark=mark, writes=writes: len(audit.writes(mark, user=ONE)) >= writes,  # type: ignore[misc]
+            lambda mark=mark, writes=writes: (  # type: ignore[misc]
+                len(audit.writes(mark, user=ONE)) >= writes
+                or pool.shows("Ready", "True", "Serving")
+            ),
             "it has begun",
         )
         program.kill()
     program.start()
     try:
         pool.wait_ready()
-        assert len(pool.children()) == 10
+        manifests = rendered(declared, namespace, tmp_path)
+        eventually(lambda: len(pool.children()) == manifests.count("\nkind: "), "pruned")
+        assert_live(control_plane, pool, manifests)
     finally:
         program.stop()
 

@@ -20,8 +20,8 @@ from cluster.control_plane import ADMIN, ControlPlane
 from cluster.fake_nodes import FakeNodes
 from cluster.operators import operating
 from cluster.pod_states import Fate
+from cluster.rendered import assert_live, rendered
 from cluster.watched_pool import WatchedPool
-from splitpool_operator.declaration import plain_yaml
 
 USER = "status-operator"
 SCRIPTS = Path(sys.executable).parent
@@ -357,36 +357,14 @@ def test_watching_goes_on_when_something_changes_and_ends_by_ctrl_c(
 
 @pytest.mark.parametrize("topology", ["Split", "Shared"])
 def test_what_render_prints_changes_nothing_that_the_operator_has_applied(
-    kubectl: Callable[..., Done], serving: WatchedPool, tmp_path: Path, topology: str
+    control_plane: ControlPlane, serving: WatchedPool, tmp_path: Path, topology: str
 ) -> None:
     declared = serving.declare({"spec.topology": topology})
     serving.wait_ready()
     settled = {"assistant-shared"} if topology == "Shared" else {f"assistant-{c}" for c in CLASSES}
     eventually(lambda: deployments(serving) == settled, "only what is planned is there")
-    file = tmp_path / "pool.yaml"
-    kept = {key: declared[key] for key in ("apiVersion", "kind", "spec")}
-    place = {"name": "assistant", "namespace": serving.namespace}
-    file.write_text(plain_yaml.dump(kept | {"metadata": place}))
 
-    rendered = run(file, "render", str(file), "--worker-image", "example.com/worker:1")
-
-    assert rendered.returncode == 0, rendered.stderr
-    documented = ("diff", "--server-side", "--force-conflicts", "-f", "-")
-    diff = kubectl(*documented, stdin=rendered.stdout)
-    assert (diff.returncode, diff.stdout) == (0, ""), diff.stderr
-    objects = list(YAML(typ="safe", pure=True).load_all(rendered.stdout))
-    live = serving.children()
-    assert {(each["kind"], each["metadata"]["name"]) for each in objects} == {*live}
-    # Only a cluster knows the pool's uid.
-    for each in objects:
-        found = live[each["kind"], each["metadata"]["name"]]
-        each["metadata"]["ownerReferences"] = found["metadata"]["ownerReferences"]
-    diff = kubectl(
-        *("diff", "--server-side", "--force-conflicts", "--field-manager=splitpool-operator"),
-        *("-f", "-"),
-        stdin=plain_yaml.dump(*objects),
-    )
-    assert (diff.returncode, diff.stdout) == (0, ""), diff.stderr
+    assert_live(control_plane, serving, rendered(declared, serving.namespace, tmp_path))
 
 
 CLASSES = ("interactive", "batch")

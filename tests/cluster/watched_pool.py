@@ -59,10 +59,17 @@ class WatchedPool:
         return next(str(each["message"]) for each in found if each["type"] == kind)
 
     def wait(self, kind: str, status: str, reason: str, seconds: float = 30.0) -> None:
-        """Until a condition of the present generation is so."""
-        eventually(
-            lambda: self.shows(kind, status, reason), f"{kind} is {status}/{reason}", seconds
-        )
+        """Until a condition of the present generation is so. Raises TimeoutError with what is."""
+        try:
+            eventually(
+                lambda: self.shows(kind, status, reason), f"{kind} is {status}/{reason}", seconds
+            )
+        except TimeoutError as error:
+            for pod in self.pods():
+                where, phase = pod["spec"].get("nodeName", "no node"), pod["status"]["phase"]
+                error.add_note(f"{pod['metadata']['name']} on {where}: {phase}")
+            error.add_note(str(self.read().get("status")))
+            raise
 
     def shows(self, kind: str, status: str, reason: str) -> bool:
         """Whether a condition of the present generation is so."""
