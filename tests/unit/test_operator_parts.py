@@ -9,6 +9,7 @@ from splitpool_operator.cluster.diff import owner
 from splitpool_operator.cluster.events import events
 from splitpool_operator.cluster.kinds import CHILDREN, DEPLOYMENT, POOL, of
 from splitpool_operator.cluster.planned import Rejected
+from splitpool_operator.cluster.pool_series import PoolSeries
 from splitpool_operator.cluster.series import Series
 from splitpool_operator.cluster.store import Store
 from splitpool_operator.planning.plan import plan
@@ -150,7 +151,7 @@ def test_an_owner_is_named_by_its_controller_or_by_who_wrote_first() -> None:
 
 
 def test_the_operators_series_say_what_it_did() -> None:
-    series = Series(lambda: 3)
+    series = Series(lambda: 3, PoolSeries(Store()))
     series.reconciled("done", 0.03)
     series.reconciled("failed", 1.5)
     series.wrote("patch", "deployments")

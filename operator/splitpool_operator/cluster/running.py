@@ -19,6 +19,7 @@ from splitpool_operator.cluster.handlers import WatchesEnded
 from splitpool_operator.cluster.intake import Intake
 from splitpool_operator.cluster.kube import Kube, Refused, Unavailable
 from splitpool_operator.cluster.leader import LeaseLost, lead
+from splitpool_operator.cluster.pool_series import PoolSeries
 from splitpool_operator.cluster.probe import Probe
 from splitpool_operator.cluster.probing import HttpProbe
 from splitpool_operator.cluster.reconcile import Reconciler
@@ -58,7 +59,7 @@ class Operator:
         self._options = options
         self._api = api
         self._store = Store()
-        self.series = Series(lambda: self._work.due())
+        self.series = Series(lambda: self._work.due(), PoolSeries(self._store))
         self._kube = Kube(api, self.series.wrote)
         reconciler = Reconciler(
             store=self._store,

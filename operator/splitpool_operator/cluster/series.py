@@ -10,6 +10,7 @@ from prometheus_client import (
     disable_created_metrics,
     generate_latest,
 )
+from prometheus_client.registry import Collector
 
 _EDGES = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 300)
 
@@ -17,7 +18,7 @@ _EDGES = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 300)
 class Series:
     """Every series of one replica; what is due now is read when somebody asks."""
 
-    def __init__(self, due: Callable[[], int]) -> None:
+    def __init__(self, due: Callable[[], int], pools: Collector) -> None:
         # The text format would carry each creation time as one more series.
         disable_created_metrics()  # type: ignore[no-untyped-call]
         self._registry = CollectorRegistry()
@@ -45,6 +46,7 @@ class Series:
             registry=self._registry,
         )
         waiting.set_function(due)
+        self._registry.register(pools)
 
     def reconciled(self, result: str, seconds: float) -> None:
         """A pool was looked at: done, failed or closing."""
