@@ -262,3 +262,13 @@ async def test_series_are_named_and_labelled_as_declared(tmp_path: Path) -> None
         assert up == {"assistant-interactive-0": 1}
         _, _, text = await router.get("/metrics")
         assert b"_created" not in text
+
+
+async def test_hits_and_misses_are_there_before_the_first_request(tmp_path: Path) -> None:
+    async with rig(tmp_path, FakeWorker()) as router:
+        found = await router.series("ttft_target_total")
+
+    told = {
+        (dict(labels)["class"], dict(labels)["within"]): value for labels, value in found.items()
+    }
+    assert told == {("interactive", "true"): 0, ("interactive", "false"): 0}

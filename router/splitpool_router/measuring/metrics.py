@@ -64,6 +64,7 @@ class Metrics:
             ("result",),
             registry=self.registry,
         )
+        self._fleet = fleet
         self.registry.register(_FleetCollector(fleet, age))
 
     def first_token(self, owner: Owner, identity: Identity, *, group: str) -> None:
@@ -78,7 +79,17 @@ class Metrics:
 
     def render(self) -> bytes:
         """The Prometheus text format."""
+        self._declare_targets()
         return generate_latest(self.registry)
+
+    def _declare_targets(self) -> None:
+        """Zeros: Prometheus sees no increase in a series whose first sample has it already."""
+        for pool in self._fleet.pools.values():
+            for cls, spec in pool.classes.items():
+                if spec.ttft_p99_ms is not None:
+                    owner = (pool.key.name, pool.key.namespace, cls.value, pool.model)
+                    for within in ("true", "false"):
+                        self.target.labels(*owner, within)
 
     def _seconds(self, name: str, text: str, *labels: str) -> Histogram:
         return Histogram(
