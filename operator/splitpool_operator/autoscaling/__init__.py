@@ -1,0 +1,1 @@
+"""How many workers should each class of a pool have, and why? Pure."""
