@@ -72,11 +72,14 @@ async def test_a_permit_is_held_to_the_last_byte_of_a_stream(tmp_path: Path) -> 
             await until(lambda: queue.waiting_requests == 1)
             assert await router.total("queue_requests") == 1
             assert await router.total("queue_tokens") == queue.waiting_tokens
+            assert await router.total("running_requests") == 1
+            assert await router.total("running_tokens") == queue.outstanding_tokens > 0
             worker.script = Script()
             worker.release.set()
             assert (await first.read()).endswith(b"data: [DONE]\n\n")
             assert (await second)[0] == 200
         assert queue.waiting_tokens == queue.outstanding_tokens == 0
+        assert await router.total("running_requests") == 0
 
 
 async def test_while_interactive_waits_batch_workers_of_the_same_device_yield(

@@ -16,6 +16,7 @@ from prometheus_client.registry import Collector
 
 from splitpool_router.fleet.fleet import Fleet
 from splitpool_router.measuring.timing import Identity
+from splitpool_router.placing.admission import ClassQueue
 
 EDGES = (
     *(0.005, 0.01, 0.02, 0.03, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5),
@@ -113,16 +114,7 @@ class _FleetCollector(Collector):
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
         """One sample per queue and worker."""
-        tokens = GaugeMetricFamily(
-            "splitpool_router_queue_tokens", "Tokens that wait", labels=_OWNER
-        )
-        requests = GaugeMetricFamily(
-            "splitpool_router_queue_requests", "Requests that wait", labels=_OWNER
-        )
-        for (key, cls), queue in self._fleet.queues.items():
-            owner = (key.name, key.namespace, cls.value, self._fleet.pools[key].model)
-            tokens.add_metric(owner, queue.waiting_tokens)
-            requests.add_metric(owner, queue.waiting_requests)
+        yield from self._queues()
         up = GaugeMetricFamily(
             "splitpool_router_worker_up",
             "Whether a worker may take requests",
@@ -137,4 +129,18 @@ class _FleetCollector(Collector):
         )
         age = self._age()
         old.add_metric((), math.inf if age is None else age)
-        yield from (tokens, requests, up, old)
+        yield from (up, old)
+
+    def _queues(self) -> Iterator[GaugeMetricFamily]:
+        read: dict[str, tuple[str, Callable[[ClassQueue], int]]] = {
+            "queue_tokens": ("Tokens that wait", lambda queue: queue.waiting_tokens),
+            "queue_requests": ("Requests that wait", lambda queue: queue.waiting_requests),
+            "running_tokens": ("Tokens that workers hold", lambda queue: queue.outstanding_tokens),
+            "running_requests": ("Requests in workers", lambda queue: queue.running_requests),
+        }
+        for name, (text, value) in read.items():
+            family = GaugeMetricFamily(f"splitpool_router_{name}", text, labels=_OWNER)
+            for (key, cls), queue in self._fleet.queues.items():
+                owner = (key.name, key.namespace, cls.value, self._fleet.pools[key].model)
+                family.add_metric(owner, value(queue))
+            yield family

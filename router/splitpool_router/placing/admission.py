@@ -134,6 +134,11 @@ class ClassQueue:
         return sum(worker.held(self.rules.cls) for worker in self.workers)
 
     @property
+    def running_requests(self) -> int:
+        """Requests that the workers hold."""
+        return sum(worker.requests.get(self.rules.cls, 0) for worker in self.workers)
+
+    @property
     def limit_tokens(self) -> int:
         """Tokens that may run and wait together."""
         kv = self._known_kv_tokens()
