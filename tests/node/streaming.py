@@ -10,6 +10,7 @@ import dataclasses
 import json
 import sys
 import time
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,7 +20,7 @@ from fakes.event_source import Event, Parser
 
 DONE = "[DONE]"
 _AGAIN_SECONDS = 0.1
-_TIMEOUT = aiohttp.ClientTimeout(total=None, sock_connect=5, sock_read=120)
+TIMEOUT = aiohttp.ClientTimeout(total=None, sock_connect=5, sock_read=120)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +39,7 @@ class Told:
     """What came of a stream: its events' numbers, its tokens as counted and as the server says.
 
     worker: the same for all streams of one worker. end: "[DONE]", the code of an error, or "cut".
-    silence: seconds from its last token to its end.
+    ended: when, by the system's clock. silence: seconds from its last token to its end.
     """
 
     worker: str = ""
@@ -47,6 +48,7 @@ class Told:
     usage: int | None = None
     cuts: int = 0
     end: str = ""
+    ended: float = 0.0
     silence: float = 0.0
 
 
@@ -76,6 +78,7 @@ class Stream:
             self.told.cuts += 1
             await self._resume(key)
         self.told.end = self.told.end or "cut"
+        self.told.ended = time.time()
         self.told.silence = time.monotonic() - self._last_token
         self.begun.set()
 
@@ -140,8 +143,7 @@ class Stream:
 
 async def main(asked: Asked) -> None:
     """Open all streams, say so, answer questions, and tell at the end what came of them."""
-    connector = aiohttp.TCPConnector(limit=0, force_close=True)
-    async with aiohttp.ClientSession(connector=connector, timeout=_TIMEOUT) as http:
+    async with aiohttp.ClientSession(connector=connector(), timeout=TIMEOUT) as http:
         streams = [Stream(asked, http, number) for number in range(asked.streams)]
         reading = asyncio.gather(*(stream.run() for stream in streams))
         await asyncio.gather(*(stream.begun.wait() for stream in streams))
@@ -152,11 +154,22 @@ async def main(asked: Asked) -> None:
         _say([dataclasses.asdict(each.told) for each in streams])
 
 
-async def _answer(streams: list[Stream]) -> None:
+def connector() -> aiohttp.TCPConnector:
+    """A connection of its own for every request, so that the Service chooses a router for each."""
+    return aiohttp.TCPConnector(limit=0, force_close=True)
+
+
+async def lines() -> AsyncIterator[bytes]:
+    """What this program is told."""
     reader = asyncio.StreamReader()
     loop = asyncio.get_running_loop()
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
-    while await reader.readline():
+    while line := await reader.readline():
+        yield line
+
+
+async def _answer(streams: list[Stream]) -> None:
+    async for _ in lines():
         _say(_open(streams))
 
 

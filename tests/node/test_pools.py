@@ -69,13 +69,16 @@ def test_programs_log_and_measure(real: RealCluster, assistant: Object) -> None:
 
 def test_events_tell_of_transitions(real: RealCluster, assistant: Object) -> None:
     events = kubectl(real, "get", "events", "--namespace", "team", "--output", "json")
-    told = {
-        each["reason"]
+    of_pool = [
+        each
         for each in json.loads(events)["items"]
         if each["involvedObject"]["kind"] == "InferencePool"
-    }
+    ]
+    of_pool.sort(key=lambda each: str(each["firstTimestamp"]))
 
-    assert told
+    # Steps in between belong to every start, and what does not change is not told again.
+    told = [(each["type"], each["reason"], each["count"]) for each in of_pool]
+    assert told == [("Normal", "Creating", 1), ("Normal", "Serving", 1)]
 
 
 def chat(real: RealCluster, latency_class: str) -> dict[str, Any]:

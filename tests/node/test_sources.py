@@ -39,12 +39,14 @@ def repository(real: RealCluster, model: Path) -> str:
 
 
 @pytest.fixture
-def claim(real: RealCluster, namespace: str, model: Path) -> str:
+def claim(real: RealCluster, namespace: str, model: Path) -> Iterator[str]:
     """A claim on a volume that has the model in a folder."""
     name = f"models-{namespace}"
-    for each in volume_and_claim(name, namespace, model.parent):
-        real.admin.create(each)
-    return name
+    volume, wanted = volume_and_claim(name, namespace, model.parent)
+    real.admin.create(volume)
+    real.admin.create(wanted)
+    yield name
+    real.admin.delete(volume)
 
 
 @pytest.fixture

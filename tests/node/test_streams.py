@@ -4,7 +4,7 @@ Streams go through the router's Service to two workers of SmolLM2.
 """
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import pytest
 
@@ -86,10 +86,7 @@ def test_streams_of_a_killed_router_go_on_through_the_other(
 
 
 def test_streams_of_a_killed_worker_end_with_an_error_and_others_go_on(
-    real: RealCluster,
-    asked: Asked,
-    workers: Sequence[Object],
-    record_property: Callable[[str, object], None],
+    real: RealCluster, asked: Asked, workers: Sequence[Object]
 ) -> None:
     with streaming(real, asked) as streams:
         real.admin.delete(workers[0], grace_seconds=0)
@@ -99,7 +96,8 @@ def test_streams_of_a_killed_worker_end_with_an_error_and_others_go_on(
     assert {each.end for each in lost} == {"worker_lost"}
     assert all(each.numbers == list(range(len(each.numbers))) for each in lost)
     assert_whole(whole)
-    record_property("seconds from last token to error", max(each.silence for each in lost))
+    # How soon that is on which machine is measured: python -m node.losing.
+    print(f"{max(each.silence for each in lost):.2f} s from the last token to the error")
 
 
 def test_a_scale_down_cuts_no_stream(real: RealCluster, asked: Asked, pool: WatchedPool) -> None:
