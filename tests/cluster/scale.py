@@ -73,6 +73,15 @@ def ready(api: Api, namespace: str) -> int:
     return sum(condition(each, "Ready") == "True" for each in pools)
 
 
+def made(api: Api, namespace: str) -> int:
+    """How many Deployments and pods there are, without listing them."""
+    total = 0
+    for version, kind in (("apps/v1", "Deployment"), ("v1", "Pod")):
+        page = api.request("GET", api.resource(version, kind).path(namespace), query={"limit": "1"})
+        total += len(page["items"]) + page["metadata"].get("remainingItemCount", 0)
+    return total
+
+
 def listings(entries: list[Entry]) -> int:
     """How often everything was listed."""
     return sum(each.resource == "inferencepools" and each.verb == "list" for each in entries)
@@ -120,8 +129,10 @@ class Measurement:
     def _converge(self, program: Program) -> dict[str, Any]:
         mark, before = self._plane.audit.mark(), self._cpu(program)
         begun, samples = time.monotonic(), []
-        for count in _moving(lambda: ready(self._plane.admin, self._namespace)):
-            samples.append(self._sample(program, f"{count} of {self._pools} pools are ready"))
+        admin, namespace = self._plane.admin, self._namespace
+        for count, others in _moving(lambda: (ready(admin, namespace), made(admin, namespace))):
+            what = f"{count} of {self._pools} pools are ready, {others} Deployments and pods there"
+            samples.append(self._sample(program, what))
             if count == self._pools:
                 break
         seconds = time.monotonic() - begun
@@ -204,11 +215,11 @@ class Measurement:
         print(f"{time.monotonic() - self._begun:6.0f} s: {what}", file=sys.stderr, flush=True)
 
 
-def _moving(count: Callable[[], int]) -> Iterator[int]:
-    """The count, again and again. Raises Stuck where it stays the same for long."""
-    last, since = -1, time.monotonic()
+def _moving(look: Callable[[], tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    """What there is, again and again. Raises Stuck where it stays the same for long."""
+    last, since = (-1, -1), time.monotonic()
     while True:
-        now = count()
+        now = look()
         if now != last:
             last, since = now, time.monotonic()
         if time.monotonic() - since > _STUCK_SECONDS:
@@ -235,8 +246,8 @@ def main() -> None:
         install(plane.admin)
         add_nodes(nodes, known.pools)
         declare(plane.admin, "default", known.pools)
-        made = Measurement(plane, "default", known.pools).run(60 * known.idle_minutes)
-        print(json.dumps(made, indent=1))
+        found = Measurement(plane, "default", known.pools).run(60 * known.idle_minutes)
+        print(json.dumps(found, indent=1))
 
 
 if __name__ == "__main__":
