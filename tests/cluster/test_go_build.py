@@ -9,13 +9,16 @@ import pytest
 
 from cluster.binaries import PROGRAMS, programs, version
 from cluster.building import BuildError
-from cluster.go_build import Build, built, cache_folder
+from cluster.go_build import Build, built, cache_folder, source
 
 HELLO = (Build(package="./hello", names=("hello", "hi"), stamps={"main.word": "hello"}),)
 # Answers as Go does; builds by noting that it was asked to.
 FAKE_GO = """#!/bin/sh
 case $1 in
 env) echo go1.99.0 ;;
+mod)
+    [ "$4" = example.com/word@v1.0.0 ] || {{ echo "$4 not found"; exit 1; }}
+    echo '{{"Path": "example.com/word", "Dir": "/modules/word"}}' ;;
 build)
     echo "$@" >> {log}
     echo "go: downloading example.com/word v1.0.0" >&2
@@ -83,6 +86,16 @@ def test_progress_is_told(module: Path, tmp_path: Path, monkeypatch: pytest.Monk
     built("words", module, HELLO, out)
 
     assert out.getvalue().startswith("Building hello, hi, once for this machine")
+
+
+def test_a_module_that_is_required_is_fetched_or_said_to_be_missing(
+    module: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with_go(tmp_path, monkeypatch)
+
+    assert source(module, "example.com/word v1.0.0", io.StringIO()) == Path("/modules/word")
+    with pytest.raises(BuildError, match="other@v1 not found"):
+        source(module, "example.com/other v1", io.StringIO())
 
 
 def test_programs_of_the_machine_are_taken_where_all_are_of_the_minor(
