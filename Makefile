@@ -71,11 +71,11 @@ crd: $(DEV_STAMP) ## Write crds/inferencepools.yaml from the pool's model, and t
 	$(BIN)/splitpool crd -o crds/inferencepools.yaml
 	cp crds/inferencepools.yaml charts/splitpool/files/inferencepools.yaml
 
-golden: $(DEV_STAMP) ## Refresh tests/golden, docs/{inferencepool,operator,cli}.md and ARCHITECTURE.md
+golden: $(DEV_STAMP) ## Refresh tests/golden, dashboards, docs/{inferencepool,operator,cli}.md and ARCHITECTURE.md
 	SPLITPOOL_WRITE_GOLDEN=1 $(BIN)/python -m pytest -q tests/unit/test_plan.py tests/unit/test_reference.py \
 		tests/unit/test_architecture.py tests/unit/test_sharing.py tests/unit/test_manifests.py \
 		tests/unit/test_operator_page.py tests/unit/test_manual.py tests/unit/test_status_page.py \
-		tests/chart/test_rendering.py
+		tests/chart/test_rendering.py tests/chart/test_optional.py tests/chart/test_dashboards.py
 
 bench: $(DEV_STAMP) ## Measure this machine: kernels, host work, two pools, prefix reuse; leave it idle
 	$(BIN)/python bench/decode_step.py

@@ -1,5 +1,6 @@
 """What the chart renders: reviewed when it changes, and right for every Kubernetes it allows."""
 
+import json
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -18,6 +19,14 @@ from splitpool_router import config as router_config
 from unit import golden, pool_files
 
 DIGEST = "sha256:" + "0123456789abcdef" * 4
+PLACE = {"namespace": "team-a", "pool": "assistant"}
+GATEWAY_POOLS = [PLACE | {"class": "interactive", "endpointPicker": {"name": "assistant-epp"}}]
+SCALED = [
+    PLACE
+    | {"class": name, "minReplicas": least, "maxReplicas": 4, "requestsPerWorker": 6}
+    | {"prometheus": "http://prometheus.monitoring:9090"}
+    for name, least in (("interactive", 1), ("batch", 0))
+]
 VALUE_SETS = {
     "defaults": [],
     "namespaced": [
@@ -35,6 +44,14 @@ VALUE_SETS = {
         *("--set-json", "networkPolicy.metricsFrom=[]"),
         *("--set-json", 'router.tolerations=[{"key":"a","operator":"Exists"}]'),
         *("--set-json", 'operator.nodeSelector={"kubernetes.io/arch":"amd64"}'),
+    ],
+    "observed": [
+        *("--set", "monitoring.podMonitor.enabled=true,monitoring.prometheusRule.enabled=true"),
+        *("--set", "monitoring.rulesConfigMap.enabled=true"),
+        *("--set", "monitoring.podMonitor.labels.release=kube-prometheus-stack"),
+        *("--set", "monitoring.prometheusRule.labels.release=kube-prometheus-stack"),
+        *("--set-json", f"gatewayApi.inferencePools={json.dumps(GATEWAY_POOLS)}"),
+        *("--set-json", f"keda.scaledObjects={json.dumps(SCALED)}"),
     ],
 }
 # Its 1,200 lines take a second to read.

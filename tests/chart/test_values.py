@@ -17,6 +17,7 @@ VALUES: dict[str, Any] = YAML(typ="safe", pure=True).load((CHART / "values.yaml"
 SCHEMA: dict[str, Any] = json.loads((CHART / "values.schema.json").read_text())
 # Maps whose keys are the user's.
 FREE = {"podAnnotations", "annotations", "nodeSelector", "requests", "limits", "matchLabels"}
+FREE |= {"labels"}
 
 
 def objects(values: dict[str, Any], path: str = "") -> Iterator[str]:
