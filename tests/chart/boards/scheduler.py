@@ -44,7 +44,7 @@ SCHEDULER = Dashboard(
         ),
         Panel(
             title="Memory bandwidth of decode steps",
-            text="Least possible over real time of the last; empty where the bandwidth is unknown.",
+            text="Least possible over real time of the last one without prefill.",
             queries=((f"splitpool_worker_step_mbu_ratio{{{POOL}}}", "{{pool}} {{instance}}"),),
             unit="percentunit",
         ),
