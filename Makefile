@@ -61,7 +61,8 @@ check: $(DEV_STAMP) ## Format, lint, types, import contracts, sizes, CRD and gol
 	cmp crds/inferencepools.yaml charts/splitpool/files/inferencepools.yaml
 	$(BIN)/python -m pytest -q tests/unit/test_plan.py tests/unit/test_crd.py tests/unit/test_reference.py \
 		tests/unit/test_architecture.py tests/unit/test_sharing.py tests/unit/test_manifests.py \
-		tests/unit/test_operator_page.py tests/unit/test_manual.py tests/unit/test_status_page.py
+		tests/unit/test_operator_page.py tests/unit/test_manual.py tests/unit/test_status_page.py \
+		tests/chart/test_readme.py
 
 fmt: $(DEV_STAMP) ## Format the code and fix what ruff can fix
 	$(BIN)/ruff check --fix-only .
@@ -75,7 +76,8 @@ golden: $(DEV_STAMP) ## Refresh tests/golden, dashboards, docs/{inferencepool,op
 	SPLITPOOL_WRITE_GOLDEN=1 $(BIN)/python -m pytest -q tests/unit/test_plan.py tests/unit/test_reference.py \
 		tests/unit/test_architecture.py tests/unit/test_sharing.py tests/unit/test_manifests.py \
 		tests/unit/test_operator_page.py tests/unit/test_manual.py tests/unit/test_status_page.py \
-		tests/chart/test_rendering.py tests/chart/test_optional.py tests/chart/test_dashboards.py
+		tests/chart/test_rendering.py tests/chart/test_optional.py tests/chart/test_dashboards.py \
+		tests/chart/test_readme.py
 
 bench: $(DEV_STAMP) ## Measure this machine: kernels, host work, two pools, prefix reuse; leave it idle
 	$(BIN)/python bench/decode_step.py
