@@ -1,7 +1,6 @@
 """A real cluster for the whole session, on machines that can run one."""
 
 import contextlib
-import itertools
 import os
 import sys
 from collections.abc import Iterator, Mapping
@@ -15,7 +14,6 @@ from node.release import RELEASE, install
 
 # The fixtures that start one.
 _NODES = {"real", "run"}
-_NUMBERS = itertools.count()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -96,8 +94,9 @@ def shared_namespace(real: RealCluster) -> Iterator[str]:
 @contextlib.contextmanager
 def own_namespace(real: RealCluster) -> Iterator[str]:
     """A namespace until the end of the block."""
-    name = f"test-{next(_NUMBERS)}"
-    made = real.admin.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+    metadata = {"generateName": "test-"}
+    made = real.admin.create({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
+    name = str(made["metadata"]["name"])
     eventually(
         lambda: real.admin.listed("v1", "ServiceAccount", name), "the namespace's account is there"
     )

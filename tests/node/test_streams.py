@@ -19,7 +19,7 @@ from node.streaming import DONE, Asked, Told
 from node.streams import by_worker, streaming
 
 STREAMS = 20
-TOKENS = 400
+TOKENS = 600
 WORKERS = {
     "spec.pools.interactive.replicas": 2,
     "spec.pools.interactive.maxBatch": STREAMS,
