@@ -15,6 +15,8 @@ from cluster.served_pods import ServedPods, read, served_pods
 from fakes.router_rig import CHAT, chat, events
 from fakes.scripted_answers import Script
 from splitpool_operator.cluster.probing import HttpProbe
+from splitpool_operator.cluster.routers import Routers
+from splitpool_operator.declaration.pool import CLASSES
 
 RESUMABLE = {"X-Splitpool-Resumable": "true"}
 
@@ -86,12 +88,12 @@ async def test_the_operators_probe_learns_that_a_pool_serves(
         await router.until_ready(1)
         await eventually(lambda: router.ready(cls="batch"), 1)
         async with aiohttp.ClientSession() as http:
-            probe = HttpProbe(http, (host, port))
-            assert await probe.serving(read(pool), []) is None
+            routers = Routers(http, (host, port))
+            assert await HttpProbe(http, routers).serving(read(pool), [], CLASSES) is None
             pool = admin.patch(pool, {"spec": {"pools": {"batch": {"maxBatch": 65}}}})
 
             async def serving() -> object:
-                return await HttpProbe(http, (host, port)).serving(read(pool), [])
+                return await HttpProbe(http, routers).serving(read(pool), [], CLASSES)
 
             await eventually(serving, None)
 

@@ -11,6 +11,8 @@ from aiohttp.test_utils import TestServer
 
 from splitpool_operator.cluster import health, probing
 from splitpool_operator.cluster.probing import HttpProbe
+from splitpool_operator.cluster.routers import Routers
+from splitpool_operator.declaration.pool import CLASSES
 from splitpool_operator.reporting.enforcement import Vram, WorkerReport
 from splitpool_operator.reporting.observed import PodState
 from unit.pool_files import CPU, pool
@@ -118,33 +120,41 @@ async def test_a_silent_worker_is_missing(
 async def test_a_pool_serves_when_every_router_knows_it_and_each_class_answers(
     http: aiohttp.ClientSession, server: tuple[str, int], answers: Answers
 ) -> None:
-    probe = HttpProbe(http, server)
-    assert await probe.serving(POOL, [worker("a")]) is None
+    probe = HttpProbe(http, Routers(http, server))
+    assert await probe.serving(POOL, [worker("a")], CLASSES) is None
     assert answers.asked == ["pools", "interactive", "batch"]
-    assert await probe.serving(POOL, [worker("a")]) is None
+    assert await probe.serving(POOL, [worker("a")], CLASSES) is None
     assert len(answers.asked) == 3
-    await probe.serving(POOL, [worker("b")])
+    await probe.serving(POOL, [worker("b")], CLASSES)
     assert len(answers.asked) == 6
 
 
 async def test_a_router_that_is_behind_and_a_token_that_fails_are_told(
     http: aiohttp.ClientSession, server: tuple[str, int], answers: Answers
 ) -> None:
-    probe = HttpProbe(http, server)
+    probe = HttpProbe(http, Routers(http, server))
     answers.generation = 2
-    behind = await probe.serving(POOL, [worker("a")])
+    behind = await probe.serving(POOL, [worker("a")], CLASSES)
     assert behind is not None
     assert behind.reason == "RouterBehind"
     answers.generation, answers.status = 3, 503
-    failed = await probe.serving(POOL, [worker("a")])
+    failed = await probe.serving(POOL, [worker("a")], CLASSES)
     assert failed is not None
     assert failed.reason == "ProbeFailed"
     answers.status = 200
-    assert await probe.serving(POOL, [worker("a")]) is None
+    assert await probe.serving(POOL, [worker("a")], CLASSES) is None
+
+
+async def test_a_class_at_zero_is_not_asked_since_that_would_wake_it(
+    http: aiohttp.ClientSession, server: tuple[str, int], answers: Answers
+) -> None:
+    probe = HttpProbe(http, Routers(http, server))
+    assert await probe.serving(POOL, [worker("a")], ["interactive"]) is None
+    assert answers.asked == ["pools", "interactive"]
 
 
 async def test_without_a_router_workers_are_enough(http: aiohttp.ClientSession) -> None:
-    assert await HttpProbe(http, None).serving(POOL, [worker("a")]) is None
+    assert await HttpProbe(http, None).serving(POOL, [worker("a")], CLASSES) is None
 
 
 async def test_liveness_says_what_is_wrong(

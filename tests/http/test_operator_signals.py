@@ -35,7 +35,7 @@ async def test_one_reading_serves_every_pool_until_it_is_old(fake: FakePrometheu
     assert one == other
     assert one.signals[OWNER].share == 0.5
     questions = fake.asked
-    now = 109.0
+    now = 107.0
     assert await client.reading(fake.url) == one
     assert fake.asked == questions
     now = 111.0

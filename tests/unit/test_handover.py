@@ -39,3 +39,8 @@ def test_a_field_is_handed_over_only_by_its_owner_and_only_when_it_is_given_up()
     assert not gives_up_replicas(live(7, owned=False), without)
     assert not gives_up_replicas(None, without)
     assert not gives_up_replicas(live(7), {"kind": "Service", "spec": {}})
+
+
+@pytest.mark.parametrize(("mode", "expected"), [("Off", 1), ("Managed", 3), ("External", None)])
+def test_what_autoscaling_wants_counts_where_it_manages(mode: str, expected: int | None) -> None:
+    assert replicas(*role(mode), live(7), 3) == expected

@@ -182,7 +182,10 @@ def test_a_class_that_sleeps_is_worth_a_line_and_autoscaling_without_signals_too
             *(reasons.SERVING, reasons.NOT_STALLED, reasons.SETTLED, reasons.AVAILABLE),
             *(reasons.DEGRADED, reasons.SCALED_TO_ZERO, reasons.NO_WORKER, reasons.FENCE_SEEN),
             *(reasons.COOPERATIVE_ONLY, reasons.NOT_REPORTED, reasons.OFF, reasons.EXTERNAL),
-            reasons.NO_SIGNALS,
+            # Of autoscaling, whose sentences say themselves what helps.
+            *(reasons.NO_SIGNALS, reasons.AT_MAXIMUM, reasons.MORE_REPLICAS_DO_NOT_HELP),
+            *(reasons.STEADY, reasons.SCALED_OUT, reasons.SCALED_IN, reasons.WOKEN),
+            *(reasons.GAVE_WAY, reasons.BOUNDED, reasons.COOLING_DOWN),
         }
     ),
 )

@@ -26,8 +26,11 @@ def wish(now: Situation, pace: Pace) -> Move:
     move = rules.unmeasured(now, pace)
     if move is not None:
         return move
-    seen, why = now.signals, trouble(now.signals, pace.stale)
-    if seen is None or why is not None:
+    seen = now.signals
+    if seen is None:
+        return rules.blind(now, now.silence)
+    why = trouble(seen, pace.stale)
+    if why is not None:
         return rules.blind(now, why)
     found = (rule(now, seen, pace) for rule in RULES)
     steady = stay(now, reasons.STEADY, f"{ALERT} does not fire")

@@ -21,15 +21,18 @@ def unmeasured(now: Situation, pace: Pace) -> Move | None:
         return Move(replicas=replicas, reason=reasons.BOUNDED, text=text)
     if now.replicas:
         return None
-    seen = now.signals if trouble(now.signals, pace.stale) is None else None
-    if not now.waiting and not (seen and seen.waiting):
+    if not now.waiting and not _measured_waiting(now.signals, pace):
         return stay(now, reasons.STEADY, "asleep, and no request waits")
     if not now.limits.high:
         return stay(now, reasons.AT_MAXIMUM, "requests wait and maxReplicas is 0")
     return Move(replicas=1, reason=reasons.WOKEN, text="requests wait and no worker runs")
 
 
-def blind(now: Situation, why: str | None) -> Move:
+def _measured_waiting(seen: Signals | None, pace: Pace) -> bool:
+    return seen is not None and trouble(seen, pace.stale) is None and seen.waiting > 0
+
+
+def blind(now: Situation, why: str) -> Move:
     """Without signals everything stays."""
     return stay(now, reasons.NO_SIGNALS, f"{why}, so replicas stay")
 

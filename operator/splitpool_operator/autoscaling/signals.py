@@ -60,10 +60,8 @@ class Signals:
         return True if self.waiting > 0 else None
 
 
-def trouble(signals: Signals | None, stale: float) -> str | None:
+def trouble(signals: Signals, stale: float) -> str | None:
     """Why the signals say nothing, or None; stale: seconds."""
-    if signals is None:
-        return "nothing is measured"
     if not all(math.isfinite(each) for each in astuple(signals) if each is not None):
         return "what is measured is not a number"
     if signals.age > stale:

@@ -20,6 +20,11 @@ class Pace:
     # Samples older than this say nothing.
     stale: float = 90.0
 
+    @property
+    def look(self) -> float:
+        """Between two looks at a pool."""
+        return min(15.0, self.quiet / 8)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
@@ -57,6 +62,8 @@ class Situation:
     # Requests that routers hold back now, whatever Prometheus knows.
     waiting: int = 0
     signals: Signals | None = None
+    # Why there are none.
+    silence: str = "nothing is measured"
     # Of interactive: the TTFT target, None without one. Of batch: time for the backlog.
     target: float | None = None
     deadline: float = 600.0

@@ -8,17 +8,19 @@ from splitpool_operator.declaration.pool import Spec
 from splitpool_operator.rendering.roles import Role
 
 
-def replicas(spec: Spec, role: Role, live: Mapping[str, Any] | None) -> int | None:
+def replicas(
+    spec: Spec, role: Role, live: Mapping[str, Any] | None, wanted: int | None = None
+) -> int | None:
     """What apply declares; None leaves the field alone.
 
-    Off: as declared. Managed: as declared at first, then as they are. External: as declared at
-    first, then another controller's.
+    Off: as declared. Managed: as declared at first, then what autoscaling wants, or as they are.
+    External: as declared at first, then another controller's.
     """
     if live is None or spec.autoscaling.mode == "Off":
         return role.replicas
     if spec.autoscaling.mode == "External":
         return None
-    return int(live["spec"].get("replicas", role.replicas))
+    return int(live["spec"].get("replicas", role.replicas)) if wanted is None else wanted
 
 
 def gives_up_replicas(live: Mapping[str, Any] | None, manifest: Mapping[str, Any]) -> bool:

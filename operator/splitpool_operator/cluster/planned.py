@@ -65,8 +65,13 @@ def check_name(raw: Mapping[str, Any], pool: InferencePool, same_model: Iterable
             )
 
 
-def planned(pool: InferencePool, installation: Installation, store: Store) -> Planned:
-    """The pool's objects. Raises Rejected."""
+def planned(
+    pool: InferencePool,
+    installation: Installation,
+    store: Store,
+    wanted: Mapping[str, int] | None = None,
+) -> Planned:
+    """The pool's objects; wanted: replicas by role, as autoscaling has them. Raises Rejected."""
     try:
         made = plan(pool, cores=1)
         kinds_of_worker = roles(made)
@@ -77,6 +82,7 @@ def planned(pool: InferencePool, installation: Installation, store: Store) -> Pl
                 store.get(
                     kinds.DEPLOYMENT, (pool.metadata.namespace, names.child(pool, role.name))
                 ),
+                (wanted or {}).get(role.name),
             )
             for role in kinds_of_worker
         }

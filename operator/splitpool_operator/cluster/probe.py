@@ -6,7 +6,7 @@ The real answers come over HTTP (`probing`); fake nodes have nobody who could an
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from splitpool_operator.declaration.pool import InferencePool
+from splitpool_operator.declaration.pool import ClassName, InferencePool
 from splitpool_operator.reporting.enforcement import WorkerReport
 from splitpool_operator.reporting.observed import PodState
 from splitpool_operator.reporting.view import Finding
@@ -18,8 +18,10 @@ class Probe(Protocol):
     async def workers(self, pods: Sequence[PodState]) -> Mapping[str, WorkerReport]:
         """What ready workers report, by the uid of their pod; silent ones are missing."""
 
-    async def serving(self, pool: InferencePool, pods: Sequence[PodState]) -> Finding | None:
-        """Why this generation does not serve although these workers are ready, or None."""
+    async def serving(
+        self, pool: InferencePool, pods: Sequence[PodState], classes: Sequence[ClassName]
+    ) -> Finding | None:
+        """Why these classes are not served although these workers are ready, or None."""
 
     def forget(self, key: tuple[str, str]) -> None:
         """A pool of that namespace and name is gone."""
@@ -32,7 +34,9 @@ class Silent:
         """Nothing is known."""
         return {}
 
-    async def serving(self, pool: InferencePool, pods: Sequence[PodState]) -> Finding | None:
+    async def serving(
+        self, pool: InferencePool, pods: Sequence[PodState], classes: Sequence[ClassName]
+    ) -> Finding | None:
         """Nothing speaks against it."""
         return None
 

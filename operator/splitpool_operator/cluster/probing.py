@@ -1,7 +1,6 @@
 """Asks workers and routers over HTTP: what they report, and whether a token comes back."""
 
 import asyncio
-import socket
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -9,7 +8,8 @@ from typing import Any
 
 import aiohttp
 
-from splitpool_operator.declaration.pool import CLASSES, InferencePool, class_spec
+from splitpool_operator.cluster.routers import ERRORS, Routers, url
+from splitpool_operator.declaration.pool import ClassName, InferencePool
 from splitpool_operator.rendering.container import PORT
 from splitpool_operator.reporting import reasons
 from splitpool_operator.reporting.enforcement import Vram, WorkerReport
@@ -21,7 +21,6 @@ _TOKEN_SECONDS = aiohttp.ClientTimeout(total=30)
 # What a worker reports moves with its traffic and is read again this much later.
 _REPORT_SECONDS = 240.0
 _SILENCE_SECONDS = 4.0
-_ERRORS = (aiohttp.ClientError, OSError, TimeoutError, ValueError, KeyError, TypeError)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,11 +35,11 @@ class HttpProbe:
     def __init__(
         self,
         http: aiohttp.ClientSession,
-        router: tuple[str, int] | None,
+        routers: Routers | None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._http = http
-        self._router = router
+        self._routers = routers
         self._clock = clock
         self._reports: dict[str, _Reported] = {}
         self._proven: dict[tuple[str, str], tuple[str, int, frozenset[str]]] = {}
@@ -56,15 +55,20 @@ class HttpProbe:
         self._forget(now)
         return {uid: report for uid, report in known.items() if report is not None}
 
-    async def serving(self, pool: InferencePool, pods: Sequence[PodState]) -> Finding | None:
-        """Why a generation with these workers does not serve; one that did is not asked again."""
-        if self._router is None:
+    async def serving(
+        self, pool: InferencePool, pods: Sequence[PodState], classes: Sequence[ClassName]
+    ) -> Finding | None:
+        """Why a generation with these workers does not serve; one that did is not asked again.
+
+        A class at zero is not asked: that would wake it.
+        """
+        if self._routers is None:
             return None
         uids = frozenset(pod.uid for pod in pods)
         state = (pool.metadata.uid, pool.metadata.generation, uids)
         if self._proven.get(pool.key) == state:
             return None
-        trouble = await self._routed(pool)
+        trouble = await self._routed(self._routers, pool, classes)
         if trouble is None:
             self._proven[pool.key] = state
         return trouble
@@ -73,41 +77,24 @@ class HttpProbe:
         """A pool of that namespace and name is gone."""
         self._proven.pop(key, None)
 
-    async def _routed(self, pool: InferencePool) -> Finding | None:
+    async def _routed(
+        self, known: Routers, pool: InferencePool, classes: Sequence[ClassName]
+    ) -> Finding | None:
         """Every router knows the generation, and one of them brings back a token of each class."""
         try:
-            routers = await self._routers()
+            routers = await known.urls()
         except OSError as error:
             text = f"no router was found: {error}"
             return Finding(reason=reasons.ROUTER_BEHIND, message=text)
-        for url in routers:
-            if not await self._knows(url, pool):
+        for each in routers:
+            if not _knows(await known.pools(each), pool):
                 text = "a router has not seen this generation and its workers yet"
                 return Finding(reason=reasons.ROUTER_BEHIND, message=text)
-        for name in CLASSES:
-            if class_spec(pool.spec, name).replicas and not await self._token(
-                routers[0], pool.spec.model.name, name
-            ):
+        for name in classes:
+            if not await self._token(routers[0], pool.spec.model.name, name):
                 text = f"{name}: no token came back through the router"
                 return Finding(reason=reasons.PROBE_FAILED, message=text)
         return None
-
-    async def _routers(self) -> list[str]:
-        """The address of every router pod behind the name."""
-        host, port = self._router or ("", 0)
-        loop = asyncio.get_running_loop()
-        found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-        hosts = sorted({str(info[4][0]) for info in found})
-        return [_url(each, port) for each in hosts]
-
-    async def _knows(self, url: str, pool: InferencePool) -> bool:
-        try:
-            async with self._http.get(f"{url}/internal/pools", timeout=_ASK_SECONDS) as answer:
-                shown = await answer.json()
-            mine = next(each for each in shown["pools"] if _is(each, pool))
-            return bool(mine["generation"] >= pool.metadata.generation)
-        except (*_ERRORS, StopIteration):
-            return False
 
     async def _token(self, url: str, model: str, name: str) -> bool:
         body = {"model": model, "prompt": "Hello", "max_tokens": 1}
@@ -117,15 +104,14 @@ class HttpProbe:
                 f"{url}/v1/completions", json=body, headers=headers, timeout=_TOKEN_SECONDS
             ) as answer:
                 return bool(answer.status == 200 and (await answer.json())["choices"])
-        except _ERRORS:
+        except ERRORS:
             return False
 
     async def _report(self, pod: PodState) -> WorkerReport | None:
-        url = f"{_url(pod.ip, PORT)}/ready"
         try:
-            async with self._http.get(url, timeout=_ASK_SECONDS) as answer:
+            async with self._http.get(f"{url(pod.ip, PORT)}/ready", timeout=_ASK_SECONDS) as answer:
                 return _read_report(await answer.json())
-        except _ERRORS:
+        except ERRORS:
             return None
 
     def _is_old(self, uid: str, now: float) -> bool:
@@ -148,12 +134,13 @@ class HttpProbe:
                 del self._reports[uid]
 
 
-def _url(host: str, port: int) -> str:
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
-
-
-def _is(shown: Mapping[str, Any], pool: InferencePool) -> bool:
-    return (shown["namespace"], shown["name"]) == pool.key
+def _knows(shown: Sequence[Mapping[str, Any]], pool: InferencePool) -> bool:
+    """Whether a router knows this generation of the pool."""
+    try:
+        mine = [each for each in shown if (each["namespace"], each["name"]) == pool.key]
+        return any(each["generation"] >= pool.metadata.generation for each in mine)
+    except (KeyError, TypeError):
+        return False
 
 
 def _read_report(raw: Mapping[str, Any]) -> WorkerReport:

@@ -67,11 +67,17 @@ class Prometheus:
         self._queries = queries(pace)
         self._pace = pace
         self._source = source
+        self._fresh = min(_FRESH_SECONDS, pace.look / 2)
         self._clock = clock
         self._told = told
         self._known: dict[str, tuple[float, Reading]] = {}
         self._asking: dict[str, asyncio.Future[Reading]] = {}
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="prometheus")
+
+    @property
+    def has_source(self) -> bool:
+        """Whether pools that name no Prometheus are measured too."""
+        return self._source is not None
 
     async def reading(self, url: str | None) -> Reading:
         """What is known now, from a pool's own Prometheus or the operator's; never raises."""
@@ -80,7 +86,7 @@ class Prometheus:
             text = "neither spec.autoscaling.prometheus.url nor the operator's --prometheus-url"
             return Reading(trouble=f"{text} says where signals are")
         at, known = self._known.get(url, (0.0, None))
-        if known is not None and self._clock() - at < _FRESH_SECONDS:
+        if known is not None and self._clock() - at < self._fresh:
             return known
         if url not in self._asking:
             loop = asyncio.get_running_loop()
@@ -107,7 +113,7 @@ class Prometheus:
         self._known = {
             other: (at, reading)
             for other, (at, reading) in self._known.items()
-            if now - at < _FRESH_SECONDS
+            if now - at < self._fresh
         }
         self._known[url] = now, done.result()
 

@@ -5,25 +5,26 @@ Level-based: it reads the store only, so that a pool on which nothing changed co
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from splitpool_operator.cluster import kinds
 from splitpool_operator.cluster.diff import Action, action, owned_by, owner
-from splitpool_operator.cluster.events import events
+from splitpool_operator.cluster.events import events, scalings
 from splitpool_operator.cluster.handover import gives_up_replicas
 from splitpool_operator.cluster.kube import Closing, Gone, Kube, Refused, Unavailable
 from splitpool_operator.cluster.planned import Planned, Rejected, check_name, planned, read
 from splitpool_operator.cluster.probe import Probe
+from splitpool_operator.cluster.scaling import Autoscaler
 from splitpool_operator.cluster.store import Key, Store
-from splitpool_operator.declaration.pool import InferencePool
+from splitpool_operator.declaration.pool import CLASSES, InferencePool
 from splitpool_operator.rendering.installation import Installation
 from splitpool_operator.rendering.manifests import Manifest
 from splitpool_operator.reporting import checks, reasons
 from splitpool_operator.reporting.observed import PodState, RoleState, role_state
 from splitpool_operator.reporting.status import status
-from splitpool_operator.reporting.view import Finding, View
+from splitpool_operator.reporting.view import Finding, Scaling, View
 
 log = logging.getLogger("splitpool_operator")
 
@@ -40,6 +41,9 @@ class Reconciler:
     store: Store
     kube: Kube
     probe: Probe
+    autoscaler: Autoscaler
+    # Is told of every change of replicas: the pool, the class and why.
+    scaled: Callable[[Key, str, str], None]
     installation: Installation
     now: Callable[[], str]
 
@@ -52,6 +56,7 @@ class Reconciler:
         raw = self.store.pool(key)
         if raw is None or raw["metadata"].get("deletionTimestamp"):
             self.probe.forget(key)
+            self.autoscaler.forget(key)
             return None
         try:
             pool = read(raw)
@@ -63,7 +68,8 @@ class Reconciler:
     async def _pursue(self, raw: Manifest, pool: InferencePool) -> float | None:
         try:
             check_name(raw, pool, self.store.serving(pool.spec.model.name))
-            plan = planned(pool, self.installation, self.store)
+            scaling = await self.autoscaler.scaling(pool, raw.get("status") or {})
+            plan = planned(pool, self.installation, self.store, _wanted(scaling))
         except Rejected as rejected:
             running = self._running(pool)
             await self._report(raw, _view(raw, pool, refusal=rejected.finding, roles=running))
@@ -72,7 +78,10 @@ class Reconciler:
         states = self._states(pool, plan)
         if refusal is None:
             await self._prune(pool, plan, states)
-        view = _view(raw, pool, refusal=refusal, roles=states)
+            self._count(pool.key, scaling)
+        else:
+            scaling = replace(scaling, decision=None)
+        view = replace(_view(raw, pool, refusal=refusal, roles=states), scaling=scaling)
         view = await self._asked(pool, view)
         await self._report(raw, view)
         if refusal is not None and refusal.reason == reasons.APPLY_FAILED:
@@ -80,7 +89,8 @@ class Reconciler:
         if refusal is not None and refusal.reason == reasons.FOREIGN_OBJECT:
             return _FOREIGN_AGAIN_SECONDS
         waits = refusal is not None or view.probe is not None or checks.fence_reported(view)
-        return _ASK_AGAIN_SECONDS if waits else None
+        pauses = (self.autoscaler.again(pool), _ASK_AGAIN_SECONDS if waits else None)
+        return min((each for each in pauses if each is not None), default=None)
 
     async def _apply(self, plan: Planned) -> Finding | None:
         """Create and repair, Deployments last; the first object that could not be.
@@ -141,6 +151,12 @@ class Reconciler:
         log.info("applied", extra={"kind": kind.name, "object": metadata["name"]})
         return None
 
+    def _count(self, key: Key, scaling: Scaling) -> None:
+        for name, was, move in scaling.changes:
+            self.scaled(key, name, move.reason)
+            moved = {"from": was.replicas, "to": move.replicas, "why": move.text}
+            log.info("scaled", extra={"pool": "/".join(key), "class": name, **moved})
+
     def _states(self, pool: InferencePool, plan: Planned) -> tuple[RoleState, ...]:
         pods = self.store.of_pool(kinds.POD, pool.key)
         return tuple(
@@ -187,7 +203,8 @@ class Reconciler:
         view = replace(view, reports=await self.probe.workers(pods))
         if not checks.settled(view):
             return view
-        return replace(view, probe=await self.probe.serving(pool, pods))
+        classes = [name for name in CLASSES if (role := view.role_of(name)) and role.desired]
+        return replace(view, probe=await self.probe.serving(pool, pods, classes))
 
     async def _report(self, raw: Manifest, view: View) -> None:
         """Write the status where it says something new, and tell of transitions."""
@@ -200,11 +217,14 @@ class Reconciler:
         except Gone:
             return
         self.store.put(kinds.POOL, written)
-        await self._tell(raw, before.get("conditions") or [], made["conditions"], now)
+        conditions = before.get("conditions") or []
+        await self._tell(events(raw, conditions, made["conditions"], now))
+        if view.scaling is not None:
+            await self._tell(scalings(raw, view.scaling, now))
 
-    async def _tell(self, raw: Manifest, before: list[Any], after: list[Any], now: str) -> None:
+    async def _tell(self, told: Iterable[Manifest]) -> None:
         """Events are for people who watch: one that is lost is not posted later."""
-        for event in events(raw, before, after, now):
+        for event in told:
             try:
                 await self.kube.emit(event)
             except (Refused, Unavailable, Gone, Closing) as error:
@@ -225,6 +245,12 @@ def _view(
         roles=roles,
         previous=raw.get("status") or {},
     )
+
+
+def _wanted(scaling: Scaling) -> dict[str, int]:
+    """The replicas that autoscaling wants, by role."""
+    shared = scaling.scene is not None and scaling.scene.batch is None
+    return {"shared" if shared else name: move.replicas for name, _, move in scaling.moves}
 
 
 def _foreign(manifest: Manifest, live: Manifest) -> Finding:

@@ -8,25 +8,31 @@ import time
 from collections.abc import Coroutine
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import aiohttp
 from kubernetes.aio import config as client_config
 from kubernetes.aio.client import ApiClient, Configuration
 
+from splitpool_operator.autoscaling.state import Pace
 from splitpool_operator.cluster import handlers, health
 from splitpool_operator.cluster.handlers import WatchesEnded
 from splitpool_operator.cluster.intake import Intake
 from splitpool_operator.cluster.kube import Kube, Refused, Unavailable
 from splitpool_operator.cluster.leader import LeaseLost, lead
 from splitpool_operator.cluster.pool_series import PoolSeries
-from splitpool_operator.cluster.probe import Probe
 from splitpool_operator.cluster.probing import HttpProbe
+from splitpool_operator.cluster.prometheus import Prometheus, Source
 from splitpool_operator.cluster.reconcile import Reconciler
+from splitpool_operator.cluster.routers import Routers
+from splitpool_operator.cluster.scaling import Autoscaler
 from splitpool_operator.cluster.scope import Scope
 from splitpool_operator.cluster.series import Series
-from splitpool_operator.cluster.store import Store
+from splitpool_operator.cluster.store import Key, Store
 from splitpool_operator.cluster.syncing import sync
+from splitpool_operator.cluster.waking import Waking
+from splitpool_operator.cluster.webhook import Webhook
 from splitpool_operator.cluster.working import Work
 from splitpool_operator.rendering.installation import Installation
 
@@ -50,21 +56,33 @@ class Options:
     health_port: int
     sync_seconds: float
     router: tuple[str, int] | None
+    pace: Pace
+    prometheus: Source | None
+    webhook_port: int
+    # None: no webhook.
+    webhook_token_file: Path | None
 
 
 class Operator:
     """One replica while it leads."""
 
-    def __init__(self, options: Options, api: ApiClient, probe: Probe) -> None:
+    def __init__(self, options: Options, api: ApiClient, http: aiohttp.ClientSession) -> None:
+        routers = Routers(http, options.router) if options.router else None
         self._options = options
         self._api = api
         self._store = Store()
         self.series = Series(lambda: self._work.due(), PoolSeries(self._store))
         self._kube = Kube(api, self.series.wrote)
+        self._prometheus = Prometheus(options.pace, options.prometheus, told=self.series.read)
+        self._waking = Waking(self._store, routers, lambda key: self._work.add(key))
         reconciler = Reconciler(
             store=self._store,
             kube=self._kube,
-            probe=probe,
+            probe=HttpProbe(http, routers),
+            autoscaler=Autoscaler(
+                self._store, self._prometheus, options.pace, self._waking.waiting
+            ),
+            scaled=self.series.scaled,
             installation=options.installation,
             now=now,
         )
@@ -87,6 +105,7 @@ class Operator:
         background = [
             asyncio.create_task(self._work.run()),
             asyncio.create_task(self._keep_synced()),
+            asyncio.create_task(self._waking.run()),
         ]
         try:
             await handlers.watch(intake, self._options.scope, self._api.configuration, stop=stop)
@@ -94,6 +113,14 @@ class Operator:
             for task in background:
                 task.cancel()
             await asyncio.gather(*background, return_exceptions=True)
+            self._prometheus.close()
+
+    def look(self, named: set[Key]) -> None:
+        """Alertmanager has named pools: what is known of their signals may be old."""
+        self._prometheus.expire()
+        for key in named:
+            if self._store.pool(key) is not None:
+                self._work.add(key)
 
     async def _sync_until_done(self) -> None:
         """A listing; the API server may be away, or the CRD still on its way."""
@@ -141,7 +168,7 @@ async def run(options: Options) -> int:
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     connection = await connect()
     async with ApiClient(connection) as api, aiohttp.ClientSession() as http:
-        operator = Operator(options, api, HttpProbe(http, options.router))
+        operator = Operator(options, api, http)
         leading = False
 
         async def act() -> None:
@@ -149,18 +176,28 @@ async def run(options: Options) -> int:
             leading = True
             await operator.act(stop)
 
-        server = await health.serve(
-            lambda: operator.complaint() if leading else None,
-            operator.series.text,
-            options.health_port,
-        )
+        servers = [
+            await health.serve(
+                lambda: operator.complaint() if leading else None,
+                operator.series.text,
+                options.health_port,
+            )
+        ]
+        if options.webhook_token_file is not None:
+            webhook = Webhook(
+                token_file=options.webhook_token_file,
+                leading=lambda: leading,
+                look=operator.look,
+                told=operator.series.called,
+            )
+            servers.append(await webhook.serve(options.webhook_port))
         try:
             await _until_stopped(stop, lead(api, options.lease_namespace, options.identity, act))
         except (LeaseLost, WatchesEnded) as lost:
             log.error("leaving", extra={"why": str(lost)})
             return EXIT_LOST
         finally:
-            await server.cleanup()
+            await asyncio.gather(*(server.cleanup() for server in servers))
     return 0
 
 

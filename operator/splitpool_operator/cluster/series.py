@@ -40,6 +40,24 @@ class Series:
             ["verb", "resource"],
             registry=self._registry,
         )
+        self._scaled = Counter(
+            "splitpool_operator_scale_decisions",
+            "Changes of replicas, by why",
+            ["namespace", "pool", "class", "reason"],
+            registry=self._registry,
+        )
+        self._readings = Counter(
+            "splitpool_operator_signal_reads",
+            "Readings of a Prometheus, by result",
+            ["result"],
+            registry=self._registry,
+        )
+        self._calls = Counter(
+            "splitpool_operator_alert_calls",
+            "Calls of the webhook, by result",
+            ["result"],
+            registry=self._registry,
+        )
         waiting = Gauge(
             "splitpool_operator_due_pools",
             "Pools that are to be looked at now or later",
@@ -56,6 +74,18 @@ class Series:
     def wrote(self, verb: str, resource: str) -> None:
         """A request that changes something goes out."""
         self._writes.labels(verb, resource).inc()
+
+    def scaled(self, key: tuple[str, str], name: str, reason: str) -> None:
+        """The replicas of a class were moved."""
+        self._scaled.labels(*key, name, reason).inc()
+
+    def read(self, result: str) -> None:
+        """A Prometheus was asked: done or failed."""
+        self._readings.labels(result).inc()
+
+    def called(self, result: str) -> None:
+        """The webhook was called."""
+        self._calls.labels(result).inc()
 
     def text(self) -> bytes:
         """Everything, in the text format."""

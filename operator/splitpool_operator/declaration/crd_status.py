@@ -72,6 +72,14 @@ _CLASS: dict[str, Any] = {
         "ttftWindowSeconds": _count("The window it was measured over."),
         "lastScaleTime": _time("When autoscaling last moved the replicas."),
         "lastScaleReason": _text(1024, "Why it did."),
+        "outgrown": {
+            "type": "object",
+            "description": "The load that was too much for so many workers.",
+            "properties": {
+                "replicas": _count("Workers that were too few."),
+                "requestsPerSecond": _text(16, "At so many streamed requests a second."),
+            },
+        },
     },
 }
 

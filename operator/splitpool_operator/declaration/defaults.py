@@ -82,6 +82,11 @@ def bounds(spec: Spec, name: ClassName) -> Bounds:
     return Bounds(low=declared.min_replicas, high=high)
 
 
+def backlog_seconds(spec: Spec) -> int:
+    """Seconds in which batch's backlog is to be worked off."""
+    return (spec.autoscaling.batch or ScaleBatch()).backlog_seconds
+
+
 def filled(pool: InferencePool) -> dict[str, Any]:
     """The pool as an object with every default written out, as the router reads it."""
     raw: dict[str, Any] = pool.model_dump(by_alias=True, exclude_none=True, mode="json")

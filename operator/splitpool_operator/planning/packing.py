@@ -6,6 +6,7 @@ that fit beside x interactive ones; its length bounds x.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +34,13 @@ def most_batch(*, gpus: int, interactive: int, most_beside: Sequence[int]) -> in
     """The most batch workers that fit beside so many interactive ones; -1 if those do not fit."""
     best, _ = _fill(gpus, interactive, most_beside)
     return best[interactive]
+
+
+@lru_cache(maxsize=4096)
+def room(*, gpus: int, most: int, most_beside: tuple[int, ...]) -> tuple[int, ...]:
+    """The most batch workers that fit beside 0, 1, ... `most` interactive ones; -1 if none do."""
+    best, _ = _fill(gpus, most, most_beside)
+    return tuple(best)
 
 
 def fits_in_any_order(

@@ -113,6 +113,14 @@ def check_scaling(spec: Spec) -> None:
         place(spec, interactive.low, batch.high)
 
 
+def batch_room(spec: Spec, interactive: int) -> tuple[int, ...]:
+    """The most batch workers that the GPUs hold beside 0, 1, ... so many interactive ones; -1
+    where those do not fit. Raises DoesNotFit for MIG profiles."""
+    return packing.room(
+        gpus=spec.accelerator.count, most=interactive, most_beside=tuple(most_beside(spec))
+    )
+
+
 def depends_on_order(spec: Spec) -> bool:
     """Whether a scheduler that adds up bytes can place some workers so that others find no room."""
     sharing = defaults.sharing(spec)

@@ -56,7 +56,7 @@ def created(view: View) -> Finding | None:
 def pods_made(view: View) -> Finding | None:
     """The API server lets the controllers make pods."""
     for role in view.roles:
-        if role.trouble is not None and role.updated < role.desired:
+        if role.trouble is not None and role.updated < view.enough(role):
             text = f"{role.name}: {role.trouble.message}"
             return Finding(reason=role.trouble.reason, message=text)
     return None
@@ -65,7 +65,7 @@ def pods_made(view: View) -> Finding | None:
 def in_trouble(view: View) -> Finding | None:
     """A worker cannot be placed, pulled or kept running."""
     for role, pod in _current_pods(view):
-        if pod.trouble is None:
+        if pod.trouble is None or _serves(view, role):
             continue
         if pod.trouble.reason == reasons.UNSCHEDULABLE and view.pool is not None:
             return no_room(view.pool.spec, role.name, pod.trouble.message)
@@ -78,7 +78,7 @@ def in_trouble(view: View) -> Finding | None:
 def rolled_out(view: View) -> Finding | None:
     """Every worker runs the present declaration."""
     for role in view.roles:
-        if role.outdated or role.updated < role.desired:
+        if role.outdated or role.updated < view.enough(role):
             text = f"{role.name}: {min(role.updated, role.desired)} of {role.desired} workers"
             return Finding(
                 reason=reasons.ROLLING_OUT, message=f"{text} run the present declaration"
@@ -89,7 +89,7 @@ def rolled_out(view: View) -> Finding | None:
 def started(view: View) -> Finding | None:
     """Every worker is ready."""
     for role in view.roles:
-        if role.current < role.desired:
+        if role.current < view.enough(role):
             text = f"{role.name}: {role.current} of {role.desired} workers are ready"
             held = sum(pod.current and pod.held and not pod.terminating for pod in role.pods)
             if held:
@@ -134,6 +134,11 @@ CHECKS: tuple[Check, ...] = (
 def settled(view: View) -> bool:
     """Whether all but the question to the router is answered with yes."""
     return all(check(view) is None for check in CHECKS if check is not answers)
+
+
+def _serves(view: View, role: RoleState) -> bool:
+    """Whether a worker that autoscaling added is all that the role waits for."""
+    return role.current >= view.enough(role) and role.current < role.desired
 
 
 def _current_pods(view: View) -> Iterator[tuple[RoleState, PodState]]:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from splitpool_operator.autoscaling.state import Move, Situation
 from splitpool_operator.declaration.pool import CLASSES, ClassName
 from splitpool_operator.reporting import reasons
 from splitpool_operator.reporting.checks import first_finding
@@ -110,14 +111,39 @@ def _quota_enforced(view: View) -> Condition:
     return _condition(kind, True, reasons.FENCE_SEEN, text)
 
 
+# What stands in the way of autoscaling, the worst first.
+BLOCKED = (
+    reasons.NO_SIGNALS,
+    reasons.WAITING_FOR_GPU,
+    reasons.AT_MAXIMUM,
+    reasons.MORE_REPLICAS_DO_NOT_HELP,
+)
+# What is worth more to be told than that the other class has nothing to do.
+_MOVING = (
+    *(reasons.SCALED_OUT, reasons.WOKEN, reasons.GAVE_WAY, reasons.SCALED_IN, reasons.BOUNDED),
+    *(reasons.STARTING, reasons.COOLING_DOWN, reasons.STEADY),
+)
+_ORDER = (*BLOCKED, *_MOVING)
+
+
 def _autoscaling(view: View) -> Condition:
-    mode = view.pool.spec.autoscaling.mode if view.pool else "Off"
-    texts = {
-        "Off": (reasons.OFF, "replicas stay as declared"),
-        "External": (reasons.EXTERNAL, "replicas belong to another autoscaler"),
-        "Managed": (reasons.NO_SIGNALS, "replicas stay as they are: no signal is read"),
-    }
-    return _condition("AutoscalingActive", False, *texts[mode])
+    kind, mode = "AutoscalingActive", view.pool.spec.autoscaling.mode if view.pool else "Off"
+    if mode == "Off":
+        return _condition(kind, False, reasons.OFF, "replicas stay as declared")
+    if mode == "External":
+        return _condition(kind, False, reasons.EXTERNAL, "replicas belong to another autoscaler")
+    moves = view.scaling.moves if view.scaling else []
+    if not moves:
+        return _condition(kind, False, reasons.STARTING, "nothing is decided before workers are")
+    reason = min((move.reason for _, _, move in moves), key=_ORDER.index)
+    text = "; ".join(f"{name}: {_said(before, move)}" for name, before, move in moves)
+    return _condition(kind, reason not in BLOCKED, reason, text)
+
+
+def _said(before: Situation, move: Move) -> str:
+    if move.replicas == before.replicas:
+        return move.text
+    return f"{before.replicas} to {move.replicas}, {move.text}"
 
 
 def _condition(kind: str, status: bool, reason: str, message: str) -> Condition:

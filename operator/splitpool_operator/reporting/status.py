@@ -6,11 +6,12 @@ from splitpool_operator.declaration.pool import CLASSES, ClassName
 from splitpool_operator.reporting.conditions import conditions, dated
 from splitpool_operator.reporting.enforcement import Vram
 from splitpool_operator.reporting.observed import RoleState
-from splitpool_operator.reporting.view import View
+from splitpool_operator.reporting.view import Scaling, View
 from splitpool_quantity.quantity import show
 
 # Written by autoscaling and kept by everything else.
-_KEPT = ("lastScaleTime", "lastScaleReason", "ttftP99Ms", "ttftP99", "ttftWindowSeconds")
+_SCALED = ("lastScaleTime", "lastScaleReason", "outgrown")
+_MEASURED = ("ttftP99Ms", "ttftP99", "ttftWindowSeconds")
 # Of the quota: what moves with traffic is written in steps, so that it rarely is.
 _STEPS = 20
 
@@ -24,7 +25,7 @@ def status(view: View, now: str) -> dict[str, Any]:
         ),
     }
     pools = {
-        name: _class(view, name, role)
+        name: _class(view, name, role, now)
         for name in CLASSES
         if (role := view.role_of(name)) is not None
     }
@@ -35,7 +36,7 @@ def status(view: View, now: str) -> dict[str, Any]:
     return result
 
 
-def _class(view: View, name: ClassName, role: RoleState) -> dict[str, Any]:
+def _class(view: View, name: ClassName, role: RoleState, now: str) -> dict[str, Any]:
     before = (view.previous.get("pools") or {}).get(name) or {}
     result: dict[str, Any] = {
         "summary": f"{role.ready}/{role.desired}",
@@ -49,7 +50,30 @@ def _class(view: View, name: ClassName, role: RoleState) -> dict[str, Any]:
     vram = _vram(view, name, role)
     if vram is not None:
         result["vram"] = _shown(vram)
-    return result | {key: before[key] for key in _KEPT if key in before}
+    kept = {key: before[key] for key in (*_SCALED, *_MEASURED) if key in before}
+    return result | kept | _scaled(view, name, now) | _ttft(view, name)
+
+
+def _scaled(view: View, name: ClassName, now: str) -> dict[str, Any]:
+    """When and why the replicas were moved just now."""
+    changes = {each: (was, move) for each, was, move in (view.scaling or Scaling()).changes}
+    if name not in changes:
+        return {}
+    was, move = changes[name]
+    reason = f"{move.reason}, {was.replicas} to {move.replicas}: {move.text}"
+    result: dict[str, Any] = {"lastScaleTime": now, "lastScaleReason": reason[:1024]}
+    if move.outgrown is not None:
+        rate = f"{move.outgrown.rate:.3g}"
+        result["outgrown"] = {"replicas": move.outgrown.replicas, "requestsPerSecond": rate}
+    return result
+
+
+def _ttft(view: View, name: ClassName) -> dict[str, Any]:
+    scaling = view.scaling or Scaling()
+    if name not in scaling.ttft:
+        return {}
+    ms = scaling.ttft[name]
+    return {"ttftP99Ms": ms, "ttftP99": f"{ms}ms", "ttftWindowSeconds": int(scaling.window)}
 
 
 def _vram(view: View, name: ClassName, role: RoleState) -> Vram | None:
