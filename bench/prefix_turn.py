@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from splitpool_bench.chain import Chain
-from splitpool_bench.client import Client, Job, Outcome, session
+from splitpool_bench.client import Client, session
+from splitpool_bench.exchange import Job, Outcome
 from splitpool_bench.prompts import Vocabulary, learn
 from splitpool_bench.report import Check, finish, machine, table
 from splitpool_bench.script import arguments, one_chain

@@ -16,7 +16,8 @@ from typing import Any
 
 from splitpool_bench.arrivals import constant
 from splitpool_bench.chain import Chain, running
-from splitpool_bench.client import Client, Job, Outcome, session
+from splitpool_bench.client import Client, session
+from splitpool_bench.exchange import Job, Outcome
 from splitpool_bench.load import always_in_flight, at_once, open_loop
 from splitpool_bench.progress import Progress
 from splitpool_bench.prompts import Vocabulary, learn

@@ -1,144 +1,174 @@
 """One request against an OpenAI-compatible URL, with every time on one monotonic clock."""
 
+import asyncio
+import json
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
-from itertools import pairwise
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Any
 
 import aiohttp
 
 from splitpool_bench.events import Transcript, transcribe
+from splitpool_bench.exchange import Endpoint, Job, Outcome
 
 Clock = Callable[[], float]
+_PATHS: dict[Endpoint, str] = {"completions": "/v1/completions", "chat": "/v1/chat/completions"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Job:
-    """What is asked: a streamed completion of a fixed length, unless told otherwise."""
+@dataclass(slots=True, kw_only=True)
+class _Received:
+    """What has come of one answer so far; what came before a cut stays counted."""
 
-    prompt: str
-    max_tokens: int
-    latency_class: str
-    temperature: float = 0.0
-    ignore_eos: bool = True
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
-    """What came back: `sent`, `content_times` and `ended` are readings of the same clock."""
-
-    latency_class: str
-    sent: float
-    ended: float
-    content_times: tuple[float, ...] = ()
-    prompt_tokens: int = 0
-    cached_tokens: int = 0
-    output_tokens: int = 0
-    text: str = ""
-    failure: str | None = None
-
-    @property
-    def ttft(self) -> float | None:
-        """First content received - request sent."""
-        return self.content_times[0] - self.sent if self.content_times else None
-
-    @property
-    def tpot(self) -> float | None:
-        """(last token - first token) / (output tokens - 1); tokens are those of `usage`."""
-        if self.output_tokens < 2 or not self.content_times:
-            return None
-        return (self.content_times[-1] - self.content_times[0]) / (self.output_tokens - 1)
-
-    @property
-    def gaps(self) -> list[float]:
-        """Inter-token latencies, as gaps between events with content."""
-        return [b - a for a, b in pairwise(self.content_times)]
-
-    @property
-    def e2e(self) -> float:
-        """Last byte - request sent."""
-        return self.ended - self.sent
+    arrivals: list[tuple[float, bytes]] = field(default_factory=list)
+    connected: float | None = None
+    detail: str = ""
 
 
 class Client:
     """Sends jobs to one server under one model name."""
 
     def __init__(
-        self, session: aiohttp.ClientSession, url: str, model: str, clock: Clock = time.monotonic
+        self,
+        session: aiohttp.ClientSession,
+        url: str,
+        model: str,
+        clock: Clock = time.monotonic,
+        *,
+        endpoint: Endpoint = "completions",
+        headers: Mapping[str, str] | None = None,
+        timeout: float | None = None,
     ) -> None:
+        """timeout: seconds after which an answer counts as failed."""
         self._session = session
         self._url = url.rstrip("/")
         self._model = model
         self._clock = clock
+        self._endpoint = endpoint
+        self._headers = dict(headers or {})
+        self._timeout = timeout
 
     async def complete(self, job: Job) -> Outcome:
         """Run one job; failures are an outcome, not an exception."""
         sent = self._clock()
-        arrivals: list[tuple[float, bytes]] = []
+        received = _Received()
         try:
-            failure = await self._stream(job, arrivals)
-        except (aiohttp.ClientError, TimeoutError) as error:
+            async with asyncio.timeout(self._timeout):
+                failure = await self._stream(job, received)
+        except TimeoutError:
+            failure = "timeout"
+        except aiohttp.ClientError as error:
             failure = type(error).__name__
-        return self._outcome(job, sent, arrivals, failure)
+            received.detail = str(error)
+        return self._outcome(job, sent, received, failure)
 
     async def count_tokens(self, text: str) -> int:
         """How many tokens the server's tokenizer makes of a text."""
         body = {"model": self._model, "prompt": text}
-        async with self._session.post(f"{self._url}/tokenize", json=body) as response:
+        async with self._session.post(
+            f"{self._url}/tokenize", json=body, headers=self._headers
+        ) as response:
             response.raise_for_status()
             return int((await response.json())["count"])
 
-    async def _stream(self, job: Job, arrivals: list[tuple[float, bytes]]) -> str | None:
+    async def count_by_usage(self, text: str) -> int:
+        """The same for a server without a tokenizer to ask: what a prompt was counted as."""
+        job = Job(prompt=text, max_tokens=1, latency_class="interactive", ignore_eos=False)
+        body = _body(self._model, job, self._endpoint) | {"stream": False}
+        body.pop("stream_options")
         async with self._session.post(
-            f"{self._url}/v1/completions",
-            json=_body(self._model, job),
-            headers={"X-Splitpool-Class": job.latency_class},
+            self._url + _PATHS[self._endpoint], json=body, headers=self._headers
+        ) as response:
+            response.raise_for_status()
+            return int((await response.json())["usage"]["prompt_tokens"])
+
+    async def _stream(self, job: Job, received: _Received) -> str | None:
+        async with self._session.post(
+            self._url + _PATHS[self._endpoint],
+            json=_body(self._model, job, self._endpoint),
+            headers={**self._headers, "X-Splitpool-Class": job.latency_class},
+            trace_request_ctx=lambda: _connected(received, self._clock),
         ) as response:
             if response.status != 200:
+                received.detail = _message(await response.read())
                 return f"http {response.status}"
             async for chunk in response.content.iter_any():
                 now = self._clock()
-                arrivals.append((now, chunk))  # one by one: what came before a cut stays counted
+                received.arrivals.append((now, chunk))  # one by one, since a cut may come
         return None
 
-    def _outcome(
-        self, job: Job, sent: float, arrivals: list[tuple[float, bytes]], failure: str | None
-    ) -> Outcome:
+    def _outcome(self, job: Job, sent: float, received: _Received, failure: str | None) -> Outcome:
+        arrivals = received.arrivals
         ended = arrivals[-1][0] if arrivals else self._clock()
         transcript = transcribe(arrivals)
         usage = transcript.usage or {}
         details = usage.get("prompt_tokens_details") or {}
+        counted = "completion_tokens" in usage
         return Outcome(
             latency_class=job.latency_class,
             sent=sent,
             ended=ended,
             content_times=tuple(transcript.content_times),
-            prompt_tokens=int(usage.get("prompt_tokens", 0)),
-            cached_tokens=int(details.get("cached_tokens", 0)),
-            output_tokens=int(usage.get("completion_tokens", 0)),
+            prompt_tokens=int(usage.get("prompt_tokens", job.prompt_tokens)),
+            cached_tokens=int(details.get("cached_tokens") or 0),
+            output_tokens=(
+                int(usage["completion_tokens"]) if counted else len(transcript.content_times)
+            ),
+            counted=counted or not transcript.content_times,
+            connected=received.connected,
             text="".join(transcript.text),
             failure=failure or _failure(transcript),
+            detail=received.detail,
         )
 
 
 def session() -> aiohttp.ClientSession:
     """A session without limits of its own: an open loop must never wait for a connection."""
+    trace = aiohttp.TraceConfig()
+    trace.on_connection_create_end.append(_note_connection)
+    trace.on_connection_reuseconn.append(_note_connection)
     return aiohttp.ClientSession(
-        connector=aiohttp.TCPConnector(limit=0), timeout=aiohttp.ClientTimeout(total=None)
+        connector=aiohttp.TCPConnector(limit=0),
+        timeout=aiohttp.ClientTimeout(total=None),
+        trace_configs=[trace],
     )
 
 
-def _body(model: str, job: Job) -> dict[str, Any]:
-    return {
+async def _note_connection(_: aiohttp.ClientSession, context: SimpleNamespace, __: object) -> None:
+    if context.trace_request_ctx is not None:
+        context.trace_request_ctx()
+
+
+def _connected(received: _Received, clock: Clock) -> None:
+    received.connected = clock()
+
+
+def _body(model: str, job: Job, endpoint: Endpoint) -> dict[str, Any]:
+    if endpoint == "chat":
+        asked: dict[str, Any] = {"messages": [{"role": "user", "content": job.prompt}]}
+    else:
+        asked = {"prompt": job.prompt}
+    body = {
         "model": model,
-        "prompt": job.prompt,
+        **asked,
         "max_tokens": job.max_tokens,
         "temperature": job.temperature,
-        "ignore_eos": job.ignore_eos,
         "stream": True,
         "stream_options": {"include_usage": True},
     }
+    # No part of OpenAI's API: strict servers refuse it, so it is sent only where it is wanted.
+    return body | {"ignore_eos": True} if job.ignore_eos else body
+
+
+def _message(body: bytes) -> str:
+    """What an error answer says, in at most 300 characters."""
+    try:
+        said = json.loads(body)["error"]
+        text = str(said["message"] if isinstance(said, dict) else said)
+    except (ValueError, KeyError, TypeError):
+        text = body.decode(errors="replace")
+    return " ".join(text.split())[:300]
 
 
 def _failure(transcript: Transcript) -> str | None:

@@ -7,13 +7,16 @@ from typing import Any
 
 
 class EventSplitter:
-    """Cuts arriving bytes into the `data` of whole events; comments and ids carry no tokens."""
+    """Cuts arriving bytes into the `data` of whole events; comments and ids carry no tokens.
+
+    Lines may end with LF or with CRLF, as servers differ.
+    """
 
     def __init__(self) -> None:
         self._rest = b""
 
     def feed(self, chunk: bytes) -> list[bytes]:
-        *events, self._rest = (self._rest + chunk).split(b"\n\n")
+        *events, self._rest = (self._rest + chunk).replace(b"\r\n", b"\n").split(b"\n\n")
         return [data for event in events if (data := _data(event))]
 
 
@@ -36,8 +39,17 @@ def transcribe(arrivals: Iterable[tuple[float, bytes]]) -> Transcript:
         if data == b"[DONE]":
             transcript.done = True
         else:
-            _note(transcript, at, json.loads(data))
+            _note(transcript, at, _parsed(data))
     return transcript
+
+
+def _parsed(data: bytes) -> dict[str, Any]:
+    """An event's object; what is none becomes an error event, since it carries no token."""
+    try:
+        event = json.loads(data)
+    except ValueError:
+        event = None
+    return event if isinstance(event, dict) else {"error": {"code": "unreadable event"}}
 
 
 def _timed_events(arrivals: Iterable[tuple[float, bytes]]) -> Iterator[tuple[float, bytes]]:
@@ -49,7 +61,8 @@ def _timed_events(arrivals: Iterable[tuple[float, bytes]]) -> Iterator[tuple[flo
 
 def _note(transcript: Transcript, at: float, event: dict[str, Any]) -> None:
     if error := event.get("error"):
-        transcript.error = str(error.get("code") or error.get("message"))
+        named = error if isinstance(error, dict) else {"message": error}
+        transcript.error = str(named.get("code") or named.get("message"))
     if usage := event.get("usage"):
         transcript.usage = usage
     for choice in event.get("choices", ()):
@@ -60,8 +73,12 @@ def _note(transcript: Transcript, at: float, event: dict[str, Any]) -> None:
 
 
 def _text(choice: dict[str, Any]) -> str:
-    """Text of a completion or a chat chunk; a chunk that only names the role has none."""
-    return choice.get("text") or choice.get("delta", {}).get("content") or ""
+    """Text of a completion or a chat chunk; a chunk that only names the role has none.
+
+    What a model thinks aloud (`reasoning_content`) is made of tokens like any other.
+    """
+    delta = choice.get("delta") or {}
+    return choice.get("text") or delta.get("content") or delta.get("reasoning_content") or ""
 
 
 def _data(event: bytes) -> bytes:

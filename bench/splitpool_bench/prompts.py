@@ -45,6 +45,10 @@ class Vocabulary:
         count = tokens - self.added_tokens
         if count < 1:
             raise ValueError(f"a prompt of {tokens} tokens has no room beside {self.added_tokens}")
+        return self.words_of(count, rng)
+
+    def words_of(self, count: int, rng: random.Random) -> str:
+        """A text of so many words, each of one token."""
         return "".join(f" {word}" for word in rng.choices(self.words, k=count))
 
 

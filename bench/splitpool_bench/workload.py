@@ -4,7 +4,7 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from splitpool_bench.client import Job
+from splitpool_bench.exchange import Job
 from splitpool_bench.prompts import Vocabulary, lengths
 
 

@@ -6,6 +6,8 @@ from importlib.metadata import version
 from pathlib import Path
 
 from splitpool import (
+    bench_command,
+    bench_options,
     completion,
     crd_command,
     exits,
@@ -20,7 +22,7 @@ PROG = "splitpool"
 _DESCRIPTION = """\
 One model, an interactive and a batch pool on the same GPUs, each with a hard VRAM quota.
 
-On one machine:   plan shows what fits, up serves it.
+On one machine:   plan shows what fits, up serves it, bench measures it.
 In a cluster:     kubectl apply -f FILE, then status says how the pool is.
 """
 _DESCRIPTIONS = {
@@ -32,6 +34,11 @@ _DESCRIPTIONS = {
     "to first token of each class, the conditions that matter, pods in trouble, recent events, and "
     "in the last line what to do where something is wrong. Without NAME: a table of all pools. The "
     "cluster and the namespace are those that kubectl would use.",
+    "bench": "Measure any OpenAI-compatible server: time to the first token, per token and in all, "
+    "per class and length of prompt, in an open loop (arrivals never wait for answers), along a "
+    "capacity curve, in a closed loop, or from a trace. --goodput finds the highest rate that "
+    "keeps what users accept; --compare says which of two servers is better, or that there is no "
+    "difference. It says when the load generator itself was the limit.",
     "render": "Print the Kubernetes objects of a pool file as the operator applies them, but for "
     "the owner references, which only a cluster knows.",
     "crd": "Print the CustomResourceDefinition of inferencepools.splitpool.dev.",
@@ -62,6 +69,14 @@ splitpool status assistant -n team       one pool: classes, conditions, pods, ev
 splitpool status assistant --watch
 kubectl splitpool status assistant       the same, as a plugin of kubectl
 until splitpool status assistant > /dev/null; do sleep 5; done""",
+    "bench": """\
+splitpool bench http://127.0.0.1:8080    200 requests, Poisson, 1/s
+splitpool bench http://127.0.0.1:8080 --rate 4 --requests 1000 --html report.html
+splitpool bench http://127.0.0.1:8080 --rates 1,2,4,8 --seconds 60 --json curve.json
+splitpool bench http://127.0.0.1:8080 --users 64 --requests 64     64 at once
+splitpool bench http://127.0.0.1:8080 --rate 2 --beside 8    interactive beside 8 batch jobs
+splitpool bench http://127.0.0.1:8080 --goodput --ttft-p99 500 --tpot-p99 50
+splitpool bench --compare http://127.0.0.1:8080 http://127.0.0.1:9000 --rate 2""",
     "crd": """\
 splitpool crd | kubectl apply --server-side -f -
 splitpool crd -o crds/inferencepools.yaml""",
@@ -85,6 +100,7 @@ def parser(prog: str = PROG) -> argparse.ArgumentParser:
     _up(command("up", "serve a pool file on this machine"))
     _plan(command("plan", "show what the quotas of a pool file hold"))
     _status(command("status", "show how a pool of a cluster is, and what to do"), prog)
+    _bench(command("bench", "measure a server, or compare two"))
     _render(command("render", "print the objects that the operator applies"))
     _crd(command("crd", "print the CustomResourceDefinition"))
     _completion(command("completion", "print a completion script"))
@@ -107,7 +123,8 @@ def _epilog(command: str, prog: str) -> str:
     examples = "\n".join(f"  {line}" for line in _EXAMPLES[command].splitlines())
     if prog != PROG:
         examples = examples.replace(f"  {PROG} ", f"  {prog} ")
-    meanings = exits.OF_STATUS if command == "status" else exits.MEANINGS
+    own = {"status": exits.OF_STATUS, "bench": exits.OF_BENCH}
+    meanings = own.get(command, exits.MEANINGS)
     return f"examples:\n{examples}\n\nexit status:\n{exits.shown(meanings)}\n"
 
 
@@ -157,6 +174,11 @@ def _status(command: argparse.ArgumentParser, prog: str) -> None:
     add("-o", "--output", choices=forms, default="text", help="form (%(default)s)")
     add("-w", "--watch", action="store_true", help="go on until Ctrl-C: every 2 seconds anew")
     command.set_defaults(run=status_command.run, prog=prog)
+
+
+def _bench(command: argparse.ArgumentParser) -> None:
+    bench_options.declare(command)
+    command.set_defaults(run=bench_command.run, prog=command.prog)
 
 
 def _render(command: argparse.ArgumentParser) -> None:

@@ -17,6 +17,13 @@ OF_STATUS = {
     NOT_READY: "one is not",
     CANNOT_TELL: "cannot tell: wrong usage, no such pool, or no answer from the cluster",
 }
+OF_BENCH = {
+    0: "measured",
+    refusals.EXIT_FAILED: "no answer from the server, every request failed, or no rate keeps the "
+    "targets",
+    refusals.EXIT_BAD_FILE: "wrong usage or trace file",
+    refusals.EXIT_NOT_WRITABLE: "report not writable",
+}
 # As shells see a process that the signal ended.
 INTERRUPTED, PIPE_CLOSED = 130, 141
 

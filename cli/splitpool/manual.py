@@ -12,7 +12,8 @@ This page is generated from the command's own help (`make golden`); `splitpool C
 the same.
 
 Pools are declared in YAML ([fields](inferencepool.md)). On one machine, `plan` shows what fits and
-`up` serves it. In a cluster, `kubectl apply` declares a pool and `status` says how it is.
+`up` serves it. In a cluster, `kubectl apply` declares a pool and `status` says how it is. `bench`
+measures any server that speaks the API ([how](benchmarking.md)).
 
 """
 _STATUS = """\
@@ -67,7 +68,9 @@ def _usage(command: argparse.ArgumentParser) -> Iterator[str]:
 
 def _shape(action: argparse.Action) -> str:
     """As it is typed."""
-    metavar = action.metavar if isinstance(action.metavar, str) else action.dest.upper()
+    metavar = action.metavar or action.dest.upper()
+    if isinstance(metavar, tuple):
+        metavar = " ".join(metavar)
     if action.choices:
         words = " ".join(f"`{each}`" for each in action.choices)
         return " ".join((", ".join(f"`{each}`" for each in action.option_strings), words)).strip()
@@ -95,6 +98,7 @@ def _examples(command: argparse.ArgumentParser) -> Iterator[str]:
 def _statuses() -> Iterator[str]:
     rows = {**exits.MEANINGS, exits.INTERRUPTED: "ended by Ctrl-C"}
     rows[exits.PIPE_CLOSED] = "whoever read the output went away, as in `splitpool crd \\| head`"
-    yield "| status | meaning | of `status` |\n|---|---|---|\n"
+    yield "| status | meaning | of `status` | of `bench` |\n|---|---|---|---|\n"
     for code, meaning in rows.items():
-        yield f"| {code} | {meaning} | {exits.OF_STATUS.get(code, '')} |\n"
+        own = (exits.OF_STATUS.get(code, ""), exits.OF_BENCH.get(code, ""))
+        yield f"| {code} | {meaning} | {' | '.join(own)} |\n"

@@ -9,7 +9,8 @@ from typing import Any
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from splitpool_bench.client import Client, Job, session
+from splitpool_bench.client import Client, session
+from splitpool_bench.exchange import Job
 from splitpool_bench.prompts import learn
 
 JOB = Job(prompt=" the sea", max_tokens=3, latency_class="batch")

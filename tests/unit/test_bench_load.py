@@ -3,7 +3,7 @@ import itertools
 
 import pytest
 
-from splitpool_bench.client import Job, Outcome
+from splitpool_bench.exchange import Job, Outcome
 from splitpool_bench.load import always_in_flight, at_once, open_loop
 
 JOB = Job(prompt=" the", max_tokens=1, latency_class="interactive")
