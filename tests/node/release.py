@@ -8,7 +8,7 @@ from pathlib import Path
 from cluster import helm
 from cluster.api import Object
 from node.cluster import RealCluster
-from node.pods import is_ready
+from node.pods import is_ready, lasting
 
 RELEASE = "splitpool"
 ROUTER = "splitpool-router"
@@ -43,10 +43,10 @@ def restart(real: RealCluster, deployment: str) -> None:
 
 
 def pods_of(real: RealCluster, component: str) -> list[Object]:
-    """The release's pods of the operator or the router, those that end too."""
+    """The release's pods of the operator or the router, without those that end."""
     label = f"app.kubernetes.io/component={component}"
     listed = real.admin.listed("v1", "Pod", RELEASE, labelSelector=label)
-    return [{"apiVersion": "v1", "kind": "Pod"} | each for each in listed]
+    return lasting(listed)
 
 
 def program(module: str, *args: str) -> tuple[list[str], dict[str, str]]:

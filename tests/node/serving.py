@@ -4,6 +4,7 @@ from typing import Any
 
 from cluster.api import Object
 from cluster.watched_pool import WatchedPool
+from node.pods import lasting
 
 # A pool is ready when its workers have loaded their model, on a machine that does much else.
 PATIENCE_SECONDS = 300.0
@@ -37,8 +38,4 @@ def wait_ready(pool: WatchedPool) -> None:
 
 def running_pods(pool: WatchedPool) -> list[Object]:
     """Its workers, without those that end."""
-    return [
-        {"apiVersion": "v1", "kind": "Pod"} | each
-        for each in pool.pods()
-        if "deletionTimestamp" not in each["metadata"]
-    ]
+    return lasting(pool.pods())
