@@ -89,12 +89,14 @@ def scraping(
     seconds: int = 1,
     rules: str | None = None,
     alertmanager: str | None = None,
+    port: int | None = None,
 ) -> Iterator[PrometheusServer]:
     """A server that scrapes every so many seconds, until the end of the block.
 
-    rules: a file of rules, evaluated as often; alertmanager: the address that gets its alerts.
+    rules: a file of rules, evaluated as often; alertmanager: the address that gets its alerts;
+    port: where it listens, if that has to be known before.
     """
-    (port,) = free_ports(1)
+    port = port or free_ports(1)[0]
     config = _config(targets, seconds) | _alerting(folder, rules, alertmanager)
     file = folder / "prometheus.yml"
     file.write_text(json.dumps(config))

@@ -59,6 +59,7 @@ def test_a_pool_that_sheds_everything_scales_although_no_first_token_is_measured
     assert first(interactive(signals=replace(nothing, refused=2))) == (3, "ScaledOut")
     assert first(interactive(signals=replace(nothing, waiting=9))) == (3, "ScaledOut")
     assert first(interactive(signals=nothing)) == (2, "NoSignals")
+    assert first(interactive(signals=replace(nothing, rate=0, refused=2))) == (3, "ScaledOut")
 
 
 @pytest.mark.parametrize(
@@ -101,6 +102,13 @@ def test_a_small_miss_waits_longer_for_the_last_change_than_a_big_one() -> None:
     assert first(interactive(signals=small, scaled=599.0)) == (2, "CoolingDown")
     assert first(interactive(signals=small, scaled=600.0)) == (3, "ScaledOut")
     assert first(interactive(signals=LATE, scaled=120.0)) == (3, "ScaledOut")
+
+
+def test_an_alert_that_only_fires_on_adds_nothing() -> None:
+    met = replace(LATE, within=2)
+    assert first(interactive(signals=met)) == (2, "Steady")
+    over = replace(met, rate=0, within=0, waiting=0)
+    assert first(interactive(signals=over)) == (2, "Steady")
 
 
 def test_without_a_target_nothing_scales_on_ttft() -> None:

@@ -46,7 +46,7 @@ def aimless(now: Situation, seen: Signals, pace: Pace) -> Move | None:
 
 def overloaded(now: Situation, seen: Signals, pace: Pace) -> Move | None:
     """The target is missed: a step out, or why not."""
-    if not seen.firing:
+    if not seen.firing or not seen.missing:
         return None
     return (
         _no_queueing(now, seen) or rules.crowded(now) or _too_soon(now, seen, pace)

@@ -8,7 +8,7 @@ OWNER = ("namespace", "pool", "class")
 _STEP_SECONDS = 15
 
 _BY = f"by ({', '.join(OWNER)})"
-_FIRING = f'ALERTS{{alertname="{ALERT}",alertstate="firing"}}'
+_FIRED = f'ALERTS{{alertname="{ALERT}",alertstate="firing"}}'
 _TARGET = "splitpool_router_ttft_target_total"
 _WAITING = f"sum {_BY} (splitpool_router_queue_requests)"
 _RUNNING = f"sum {_BY} (splitpool_router_running_requests)"
@@ -20,11 +20,13 @@ def queries(pace: Pace) -> dict[str, str]:
     window, quiet = f"[{pace.window:.0f}s]", f"[{pace.quiet:.0f}s]"
     steps = f"[{pace.quiet:.0f}s:{step_seconds(pace)}s]"
     rate = f"sum {_BY} (rate({_TARGET}{window}))"
+    # A Prometheus that was killed shows its last samples for minutes after it has come back.
+    firing = f"{_FIRED} unless (time() - timestamp({_FIRED}) > {pace.stale:.0f})"
     return {
         "age": f"time() - min {_BY} (timestamp(splitpool_router_queue_requests))",
         "observed": f"count_over_time({_WAITING}{steps})",
-        "firing": f"max {_BY} ({_FIRING})",
-        "fired": f"max {_BY} (max_over_time({_FIRING}{quiet}))",
+        "firing": f"max {_BY} ({firing})",
+        "fired": f"max {_BY} (max_over_time({_FIRED}{quiet}))",
         "rate": rate,
         "late": f'sum {_BY} (rate({_TARGET}{{within="false"}}{window}))',
         "peak_rate": f"max_over_time({rate}{steps})",

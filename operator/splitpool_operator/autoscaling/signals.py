@@ -46,6 +46,13 @@ class Signals:
         return self.within / self.rate if self.rate >= LEAST_RATE else None
 
     @property
+    def missing(self) -> bool:
+        """Whether the target is missed now: an alert fires on for a while when it no longer is."""
+        if self.share is None:
+            return self.waiting > 0 or self.refused > 0
+        return self.share < OBJECTIVE
+
+    @property
     def severe(self) -> bool:
         """Whether the target is missed by far more than noise around it."""
         return self.share is not None and self.share < _SEVERE_SHARE

@@ -1,0 +1,53 @@
+"""A real Alertmanager of a test: it calls one webhook, at once, as the documentation says."""
+
+import contextlib
+import json
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+from cluster.monitoring import MonitoringPrograms
+from cluster.processes import Program
+
+
+@contextlib.contextmanager
+def alerting(
+    programs: MonitoringPrograms, folder: Path, *, port: int, webhook: str, token: Path
+) -> Iterator[None]:
+    """One that listens on that port of the loopback, until the end of the block."""
+    authorization = {"type": "Bearer", "credentials_file": str(token)}
+    hook = {
+        "url": webhook,
+        "send_resolved": True,
+        "http_config": {"authorization": authorization},
+    }
+    route = {
+        "receiver": "splitpool",
+        "group_by": ["namespace", "pool"],
+        "group_wait": "0s",
+        "group_interval": "1s",
+        "repeat_interval": "1m",
+    }
+    receivers = [{"name": "splitpool", "webhook_configs": [hook]}]
+    file = folder / "alertmanager.yml"
+    file.write_text(json.dumps({"route": route, "receivers": receivers}))
+    command = [
+        *(str(programs.alertmanager), f"--config.file={file}"),
+        *(f"--storage.path={folder / 'alertmanager'}", "--cluster.listen-address="),
+        f"--web.listen-address=127.0.0.1:{port}",
+    ]
+    program = Program(command, folder / "alertmanager.log")
+    program.start()
+    try:
+        program.wait(lambda: _ready(port))
+        yield
+    finally:
+        program.stop()
+
+
+def _ready(port: int) -> bool:
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/-/ready", timeout=10) as answer:
+            return bool(answer.status == 200)
+    except OSError:
+        return False
