@@ -79,12 +79,13 @@ golden: $(DEV_STAMP) ## Refresh tests/golden, dashboards, docs/{inferencepool,op
 		tests/chart/test_rendering.py tests/chart/test_optional.py tests/chart/test_dashboards.py \
 		tests/chart/test_readme.py
 
-bench: $(DEV_STAMP) ## Measure this machine: kernels, host work, two pools, prefix reuse; leave it idle
+bench: $(DEV_STAMP) ## Measure this machine: kernels, host work, two pools, prefix reuse, a day of scaling; leave it idle
 	$(BIN)/python bench/decode_step.py
 	$(BIN)/python bench/host_overhead.py
 	$(BIN)/python bench/prefix_turn.py
 	$(BIN)/python bench/health_under_load.py
 	$(BIN)/python bench/two_pools.py
+	$(BIN)/python bench/scaling_day.py
 
 measure: $(DEV_STAMP) ## Measure the operator with 1,000 pools on a real API server; takes long
 	PYTHONPATH=tests $(BIN)/python -m cluster.scale --pools 1000 --idle-minutes 10
