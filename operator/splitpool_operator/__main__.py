@@ -30,6 +30,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         health_port=known.health_port,
         sync_seconds=known.sync_seconds,
         router=known.router,
+        router_key_file=known.router_key_file,
         pace=_pace(known),
         prometheus=_prometheus(known),
         webhook_port=known.webhook_port,
@@ -53,6 +54,7 @@ def _parser() -> argparse.ArgumentParser:
         metavar="HOST:PORT",
         help="a name of all routers; Ready then needs a token that came back through one",
     )
+    add("--router-key-file", type=Path, help="an API key of these routers, good for both classes")
     add("--health-port", type=int, default=8081, help="of /healthz (%(default)s)")
     add("--sync-seconds", type=float, default=300.0, help="between listings (%(default)s)")
     _add_autoscaling(parser)

@@ -1,10 +1,13 @@
 """What `helm test` finds out about a release, with the chart's own script and a real router."""
 
 import asyncio
+import json
+import os
 import sys
 from pathlib import Path
 
 import aiohttp
+import pytest
 
 from cluster.helm import CHART
 from fakes.fake_worker import FakeWorker, started
@@ -13,17 +16,20 @@ from fakes.router_rig import pool_object, write_endpoints
 from fakes.scripted_answers import Script
 
 
-async def asked(tmp_path: Path, workers: list[FakeWorker]) -> tuple[int, str]:
-    """Exit status and output of the script."""
+async def asked(
+    tmp_path: Path, workers: list[FakeWorker], *flags: str, **env: str
+) -> tuple[int, str]:
+    """Exit status and output of the script; flags of the router, variables of the script."""
     endpoints = tmp_path / "endpoints.json"
     write_endpoints(endpoints, [pool_object()], workers)
-    router = await start("--port", "0", "--endpoints", str(endpoints))
+    router = await start("--port", "0", "--endpoints", str(endpoints), *flags)
     try:
         await router.listens()
         await until_seen(router.url, len(workers))
         script = await asyncio.create_subprocess_exec(
             *(sys.executable, "-c", (CHART / "files" / "ask.py").read_text(), router.url),
             stdout=asyncio.subprocess.PIPE,
+            env={**os.environ, **env},
         )
         said, _ = await script.communicate()
         return script.returncode or 0, said.decode()
@@ -53,6 +59,21 @@ async def test_every_class_with_a_worker_is_asked(tmp_path: Path) -> None:
     ]
     assert status == 0
     assert worker.executions == 2
+
+
+@pytest.mark.parametrize(("key", "status"), [("sk-probe", 0), ("sk-other", 1), ("", 1)])
+async def test_a_router_with_api_keys_is_asked_with_the_one_for_it(
+    tmp_path: Path, key: str, status: int
+) -> None:
+    keys = tmp_path / "keys.json"
+    keys.write_text(json.dumps({"keys": [{"key": "sk-probe", "name": "probe"}]}))
+    worker = FakeWorker(classes=("interactive", "batch"))
+    async with started(worker):
+        ended, said = await asked(
+            tmp_path, [worker], "--api-keys", str(keys), SPLITPOOL_API_KEY=key
+        )
+    assert ended == status, said
+    assert worker.executions == (0 if status else 2)
 
 
 async def test_a_pool_without_workers_is_no_failure(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import kubernetes_validate
@@ -38,6 +39,7 @@ VALUE_SETS = {
         *("--set", f"router.image.repository=example.com/router,router.image.digest={DIGEST}"),
         *("--set", "worker.image.tag=1.2.3,imagePullSecrets[0].name=registry"),
         *("--set", "router.callerKey.existingSecret=key,router.drainSeconds=60"),
+        *("--set", "router.apiKeys.existingSecret=keys"),
         *("--set", "router.service.type=LoadBalancer,router.service.port=8000"),
         *("--set", "router.accessLog=true,router.priorityClassName=high,router.replicas=3"),
         *("--set-json", 'networkPolicy.routerFrom=[{"namespaceSelector":{}}]'),
@@ -59,6 +61,7 @@ VALUE_SETS = {
         *("--set-json", f"keda.scaledObjects={json.dumps(SCALED)}"),
     ],
 }
+KEYS_FILE = "/etc/splitpool/api-keys/keys.json"
 # Its 1,200 lines take a second to read.
 NO_CRD = ("--set", "crds.install=false")
 PROGRAMS = ("operator", "router")
@@ -185,12 +188,34 @@ def test_the_grace_period_covers_the_drain(seconds: int) -> None:
     assert pod["terminationGracePeriodSeconds"] >= waits + seconds + 5
 
 
-def test_the_router_takes_its_arguments(values: list[str]) -> None:
+def test_the_router_takes_its_arguments(values: list[str], tmp_path: Path) -> None:
     (args,) = (
         each["args"] for _, each in containers(rendered(*values)) if each["name"] == "router"
     )
-    parsed = router_config.parse(args, {"SPLITPOOL_CALLER_KEY": "ab" * 32})
+    keys = tmp_path / "keys.json"
+    keys.write_text('{"keys": []}')
+    here = [str(keys) if each == KEYS_FILE else each for each in args]
+    parsed = router_config.parse(here, {"SPLITPOOL_CALLER_KEY": "ab" * 32})
     assert (parsed.host, parsed.port, parsed.cluster) == ("0.0.0.0", 8080, True)
+
+
+def test_api_keys_reach_whoever_needs_them_and_nobody_else() -> None:
+    objects = rendered("--set", "router.apiKeys.existingSecret=keys", *NO_CRD)
+    (test,) = (each for each in objects if each["kind"] == "Pod")
+    (asking,) = test["spec"]["containers"]
+    (variable,) = asking["env"]
+    assert variable["valueFrom"]["secretKeyRef"] == {"name": "keys", "key": "probe"}
+    seen = {
+        f"{mount['mountPath']}/{item['path']}"
+        for pod, container in containers(objects)
+        for volume in pod["volumes"]
+        for mount in container["volumeMounts"]
+        if "secret" in volume and volume["name"] == mount["name"]
+        for item in volume["secret"]["items"]
+        if f"{mount['mountPath']}/{item['path']}" in container["args"]
+    }
+    assert seen == {KEYS_FILE, "/etc/splitpool/router-key/probe"}
+    assert "keys" not in str(rendered(*NO_CRD))
 
 
 def test_selectors_find_their_pods_and_no_others(values: list[str]) -> None:

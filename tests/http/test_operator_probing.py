@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import aiohttp
@@ -28,6 +29,8 @@ class Answers:
     generation: int = 3
     status: int = 200
     asked: list[str] = field(default_factory=list)
+    # Of requests for tokens; None wants no key.
+    key: str | None = None
 
     async def ready(self, request: web.Request) -> web.Response:
         self.asked.append("ready")
@@ -42,6 +45,8 @@ class Answers:
 
     async def complete(self, request: web.Request) -> web.Response:
         self.asked.append(request.headers["X-Splitpool-Class"])
+        if self.key is not None and request.headers.get("Authorization") != f"Bearer {self.key}":
+            return web.json_response({}, status=401)
         assert (await request.json())["max_tokens"] == 1
         return web.json_response({"choices": [{"text": "a"}]}, status=self.status)
 
@@ -151,6 +156,25 @@ async def test_a_class_at_zero_is_not_asked_since_that_would_wake_it(
     probe = HttpProbe(http, Routers(http, server))
     assert await probe.serving(POOL, [worker("a")], ["interactive"]) is None
     assert answers.asked == ["pools", "interactive"]
+
+
+async def test_routers_with_api_keys_get_the_one_that_stands_in_the_file_now(
+    http: aiohttp.ClientSession, server: tuple[str, int], answers: Answers, tmp_path: Path
+) -> None:
+    answers.key = "sk-new"
+    file = tmp_path / "probe"
+    probe = HttpProbe(http, Routers(http, server, file))
+    # Not there yet, then another router's.
+    for text in (None, "sk-old\n"):
+        if text:
+            file.write_text(text)
+        failed = await probe.serving(POOL, [worker("a")], CLASSES)
+        assert failed is not None
+        assert failed.reason == "ProbeFailed"
+
+    file.write_text("sk-new\n")
+
+    assert await probe.serving(POOL, [worker("a")], CLASSES) is None
 
 
 async def test_without_a_router_workers_are_enough(http: aiohttp.ClientSession) -> None:

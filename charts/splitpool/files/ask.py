@@ -1,6 +1,7 @@
 """`helm test`: asks a router for its models, and every class that has a worker for a token."""
 
 import json
+import os
 import sys
 import urllib.error
 import urllib.request
@@ -35,6 +36,8 @@ def _try_pool(url: str, pool: dict[str, Any]) -> None:
 def _ask(url: str, body: object = None, headers: dict[str, str] | None = None) -> Any:
     data = None if body is None else json.dumps(body).encode()
     given = {"Content-Type": "application/json", **(headers or {})}
+    if key := os.environ.get("SPLITPOOL_API_KEY"):
+        given["Authorization"] = f"Bearer {key}"
     request = urllib.request.Request(url, data=data, headers=given)
     with urllib.request.urlopen(request, timeout=_SECONDS) as answer:
         return json.load(answer)

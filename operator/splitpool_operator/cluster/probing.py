@@ -91,15 +91,15 @@ class HttpProbe:
                 text = "a router has not seen this generation and its workers yet"
                 return Finding(reason=reasons.ROUTER_BEHIND, message=text)
         for name in classes:
-            if not await self._token(routers[0], pool.spec.model.name, name):
+            if not await self._token(known, routers[0], pool.spec.model.name, name):
                 text = f"{name}: no token came back through the router"
                 return Finding(reason=reasons.PROBE_FAILED, message=text)
         return None
 
-    async def _token(self, url: str, model: str, name: str) -> bool:
+    async def _token(self, known: Routers, url: str, model: str, name: str) -> bool:
         body = {"model": model, "prompt": "Hello", "max_tokens": 1}
-        headers = {"X-Splitpool-Class": name}
         try:
+            headers = {"X-Splitpool-Class": name, **known.credential()}
             async with self._http.post(
                 f"{url}/v1/completions", json=body, headers=headers, timeout=_TOKEN_SECONDS
             ) as answer:

@@ -3,6 +3,7 @@
 import asyncio
 import socket
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import aiohttp
@@ -14,9 +15,21 @@ ERRORS = (aiohttp.ClientError, OSError, TimeoutError, ValueError, KeyError, Type
 class Routers:
     """Every router behind one name."""
 
-    def __init__(self, http: aiohttp.ClientSession, name: tuple[str, int]) -> None:
+    def __init__(
+        self, http: aiohttp.ClientSession, name: tuple[str, int], key_file: Path | None = None
+    ) -> None:
         self._http = http
         self._name = name
+        self._key_file = key_file
+
+    def credential(self) -> dict[str, str]:
+        """The header by which routers with API keys know the operator; read anew every time.
+
+        Raises OSError.
+        """
+        if self._key_file is None:
+            return {}
+        return {"Authorization": f"Bearer {self._key_file.read_text().strip()}"}
 
     async def urls(self) -> list[str]:
         """The address of every router pod. Raises OSError."""

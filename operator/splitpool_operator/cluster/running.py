@@ -56,6 +56,8 @@ class Options:
     health_port: int
     sync_seconds: float
     router: tuple[str, int] | None
+    # None: routers want no API key.
+    router_key_file: Path | None
     pace: Pace
     prometheus: Source | None
     webhook_port: int
@@ -67,7 +69,8 @@ class Operator:
     """One replica while it leads."""
 
     def __init__(self, options: Options, api: ApiClient, http: aiohttp.ClientSession) -> None:
-        routers = Routers(http, options.router) if options.router else None
+        key_file = options.router_key_file
+        routers = Routers(http, options.router, key_file) if options.router else None
         self._options = options
         self._api = api
         self._store = Store()
