@@ -139,6 +139,24 @@ def test_what_cannot_be_measured_moves_nothing(
         eventually(lambda: replicas(pool)[0] > 2, "it goes on")
 
 
+def test_a_pool_with_nothing_to_do_is_measured_all_the_time_and_costs_no_write(
+    control_plane: ControlPlane, audit: AuditLog, signals: FakePrometheus, pool: WatchedPool
+) -> None:
+    tell(signals, pool, "interactive")
+    tell(signals, pool, "batch")
+    with operating(control_plane, pool.namespace, USER, flags(signals)):
+        pool.declare(MANAGED)
+        pool.wait_ready()
+        pool.wait("AutoscalingActive", "True", "Steady")
+        eventually(lambda: replicas(pool) == (1, 0), "batch sleeps")
+        pool.wait("BatchAvailable", "True", "ScaledToZero")
+        pool.wait("AutoscalingActive", "True", "Steady")
+        mark, asked = audit.mark(), signals.asked
+        eventually(lambda: signals.asked > asked + 200, "it was measured ten times")
+        writes = {each.resource for each in audit.writes(mark, user=USER)}
+        assert writes <= {"leases"}
+
+
 def test_a_pool_that_sheds_everything_scales_and_one_whose_prefill_is_slow_does_not(
     control_plane: ControlPlane, signals: FakePrometheus, pool: WatchedPool
 ) -> None:
