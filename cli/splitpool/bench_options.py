@@ -3,6 +3,7 @@
 import argparse
 import math
 import os
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -31,7 +32,10 @@ def declare(command: argparse.ArgumentParser) -> None:
         "url", nargs="?", metavar="URL", help="of the server, such as http://127.0.0.1:8080"
     )
     _load(command.add_argument_group("how requests arrive (one of these; default: --rate 1)"))
-    _requests(command.add_argument_group("what they are"))
+    what = command.add_argument_group("what they are")
+    _requests(what)
+    _other_class(what)
+    _words(what)
     _server(command.add_argument_group("the server"))
     _report(command.add_argument_group("the measurement and its report"))
 
@@ -62,6 +66,7 @@ def options(given: argparse.Namespace) -> Options:
         requests=given.requests,
         seconds=given.seconds,
         seed=given.seed,
+        words=str(time.time_ns()),
         warm_up=given.warm_up,
         timeout=given.timeout,
         shared_prefix=given.shared_prefix,
@@ -202,6 +207,10 @@ def _requests(group: argparse._ArgumentGroup) -> None:
         default="interactive",
         help="latency class (%(default)s)",
     )
+
+
+def _other_class(group: argparse._ArgumentGroup) -> None:
+    add = group.add_argument
     add(
         "--other-share",
         type=_share,
@@ -230,6 +239,10 @@ def _requests(group: argparse._ArgumentGroup) -> None:
         metavar="TOKENS",
         help="answer length of the other class (%(default)s)",
     )
+
+
+def _words(group: argparse._ArgumentGroup) -> None:
+    add = group.add_argument
     add(
         "--shared-prefix",
         type=_whole,
@@ -238,7 +251,12 @@ def _requests(group: argparse._ArgumentGroup) -> None:
         help="that all prompts begin with, for prefix caches (%(default)s)",
     )
     add("--stop-early", action="store_true", help="let answers end before --output is reached")
-    add("--seed", type=int, default=1, help="of arrivals, lengths and words (%(default)s)")
+    add(
+        "--seed",
+        type=int,
+        default=1,
+        help="of arrivals and lengths; words are always new (%(default)s)",
+    )
 
 
 def _server(group: argparse._ArgumentGroup) -> None:

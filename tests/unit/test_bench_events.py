@@ -69,3 +69,27 @@ def test_an_error_event_is_reported_by_its_code() -> None:
 
     assert transcript.error == "worker_lost"
     assert not transcript.done
+
+
+@given(cuts=st.lists(st.integers(0, 2 * len(STREAM)), max_size=8))
+def test_lines_may_end_with_crlf_wherever_the_bytes_are_cut(cuts: list[int]) -> None:
+    stream = STREAM.replace(b"\n", b"\r\n")
+    edges = [0, *sorted(min(cut, len(stream)) for cut in cuts), len(stream)]
+    splitter = EventSplitter()
+
+    events = [d for a, b in itertools.pairwise(edges) for d in splitter.feed(stream[a:b])]
+
+    assert events == EventSplitter().feed(STREAM)
+
+
+def test_what_is_no_json_is_an_error_and_no_token() -> None:
+    transcript = transcribe([(1.0, b"data: <html>\n\n")])
+
+    assert transcript.error == "unreadable event"
+    assert transcript.content_times == []
+
+
+def test_what_a_model_thinks_aloud_is_made_of_tokens() -> None:
+    thought = event({"choices": [{"index": 0, "delta": {"reasoning_content": "Hm"}}]})
+
+    assert transcribe([(1.0, thought)]).content_times == [1.0]

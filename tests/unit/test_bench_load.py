@@ -4,7 +4,7 @@ import itertools
 import pytest
 
 from splitpool_bench.exchange import Job, Outcome
-from splitpool_bench.load import always_in_flight, at_once, open_loop
+from splitpool_bench.load import always_in_flight, at_once, closed_loop, open_loop
 
 JOB = Job(prompt=" the", max_tokens=1, latency_class="interactive")
 
@@ -90,3 +90,31 @@ def test_fewer_than_two_tokens_have_no_time_per_token(tokens: int) -> None:
         ).tpot
         is None
     )
+
+
+async def test_a_closed_loop_never_has_more_in_flight_than_users_and_runs_every_job() -> None:
+    in_flight = most = 0
+
+    async def send(_: Job) -> Outcome:
+        nonlocal in_flight, most
+        in_flight += 1
+        most = max(most, in_flight)
+        await asyncio.sleep(0)
+        in_flight -= 1
+        return outcome()
+
+    outcomes = await closed_loop(3, [JOB] * 10, send)
+
+    assert (len(outcomes), most) == (10, 3)
+
+
+async def test_an_open_loop_tells_how_late_every_start_was() -> None:
+    late: list[float] = []
+
+    async def send(_: Job) -> Outcome:
+        return outcome()
+
+    await open_loop([0.0] * 3, [JOB] * 3, send, late=late.append)
+
+    assert len(late) == 3
+    assert all(each >= 0 for each in late)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from splitpool_bench.stats import bootstrap_interval, p99, quantile
+from splitpool_bench.stats import bootstrap_interval, p99, quantile, quantile_interval, student_t
 
 VALUES = st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=50)
 
@@ -44,3 +44,34 @@ def test_the_interval_holds_the_statistic_and_narrows_with_more_samples() -> Non
 
     assert low <= fmean(many) <= high
     assert high - low < high_few - low_few
+
+
+@pytest.mark.parametrize(("count", "q"), [(40, 0.5), (300, 0.9), (1000, 0.99)])
+def test_the_interval_without_drawing_is_that_of_many_drawn(count: int, q: float) -> None:
+    rng = random.Random(count)
+    values = [rng.lognormvariate(0, 1) for _ in range(count)]
+
+    drawn = bootstrap_interval(values, lambda sample: quantile(sample, q), rounds=2000)
+
+    assert quantile_interval(values, q) == pytest.approx(drawn, rel=0.06)
+
+
+@given(values=VALUES, q=st.floats(0, 1))
+def test_the_interval_of_a_quantile_is_ordered_and_within_the_sample(
+    values: list[float], q: float
+) -> None:
+    low, high = quantile_interval(values, q)
+
+    assert min(values) <= low <= high <= max(values)
+
+
+def test_of_nothing_a_quantile_has_no_interval() -> None:
+    assert all(math.isnan(edge) for edge in quantile_interval([], 0.99))
+
+
+@pytest.mark.parametrize(
+    ("level", "freedom", "expected"),
+    [(0.95, 1, 12.706), (0.95, 2, 4.303), (0.95, 5, 2.571), (0.99, 4, 4.604), (0.99, 10, 3.169)],
+)
+def test_students_t_is_that_of_the_tables(level: float, freedom: int, expected: float) -> None:
+    assert student_t(level, freedom) == pytest.approx(expected, abs=1e-3)

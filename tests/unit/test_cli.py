@@ -74,7 +74,10 @@ def test_every_command_teaches_by_examples_and_names_its_exit_statuses(
     ("arguments", "said"),
     [
         (("stauts",), "'stauts' is no command; did you mean status? see splitpool --help"),
-        (("fly",), "'fly' is no command; known: up, plan, status, render, crd, completion; see"),
+        (
+            ("fly",),
+            "'fly' is no command; known: up, plan, status, bench, render, crd, completion; see",
+        ),
         (("plan", "x", "--ouput", "json"), "'--ouput' is not known here; did you mean --output?"),
         (("plan", "x", "-o", "jsn"), "is nothing that -o/--output takes; did you mean json?"),
         (("plan",), "the following arguments are required: FILE; see splitpool plan --help"),
@@ -313,7 +316,7 @@ def test_the_words_that_may_follow(words: list[str], expected: list[str]) -> Non
 @pytest.mark.parametrize(
     ("words", "printed"),
     [
-        ([], "up\nplan\nstatus\nrender\ncrd\ncompletion\n--help\n--version\n:4\n"),
+        ([], "up\nplan\nstatus\nbench\nrender\ncrd\ncompletion\n--help\n--version\n:4\n"),
         (["plan", ""], ":0\n"),
         (["status", "-o", "j"], "json\n:4\n"),
         (["status", "--kubeconfig", "/none", ""], ":4\n"),

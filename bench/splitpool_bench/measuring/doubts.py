@@ -1,31 +1,57 @@
 """What should a reader doubt about the figures of a measurement, and what would help?"""
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Sequence
 
 from splitpool_bench.exchange import Outcome
 from splitpool_bench.measuring.figures import ENOUGH_FOR_P99, Figures, figures
+from splitpool_bench.measuring.generator import Limit
 from splitpool_bench.measuring.options import Options
 from splitpool_bench.measuring.point import Point
-from splitpool_bench.measuring.result import Measured
+from splitpool_bench.measuring.result import Measured, Result
 
 GATHERED = 1.05  # tokens an event: above it several tokens come at once
+MOST_CACHED = 0.05
+_LIMITS: dict[Limit, str] = {
+    "cpu": "{where}it used up to {share} of a core; send less at once, or run it elsewhere",
+    "late": "{where}1 % of the requests started {worst} late or more; its machine is busy",
+    "lag": "{where}1 % of the time it read answers {worst} late or more; its machine is "
+    "busy: give it a core of its own",
+}
 
 
-def doubts(server: Measured, options: Options) -> list[str]:
-    """Sentences, the same one once."""
-    found: dict[str, None] = {}
-    for point in server.points:
-        for said in (*_of_generator(point), *_of_answers(point)):
-            found.setdefault(f"{point.name}: {said}")
-    for said in _of_samples(server):
-        found.setdefault(said)
-    return list(found)
+def doubts(result: Result) -> list[str]:
+    """Sentences about every server, the gravest first."""
+    sides = ("A: ", "B: ") if len(result.servers) > 1 else ("",)
+    return [
+        f"{side}{said}"
+        for side, server in zip(sides, result.servers, strict=True)
+        for said in _doubts(server, result.options)
+    ]
 
 
-def _of_generator(point: Point) -> list[str]:
+def _doubts(server: Measured, options: Options) -> list[str]:
+    return [
+        *_of_generator(server.points),
+        *(f"{point.name}: {said}" for point in server.points for said in _of_answers(point)),
+        *_of_cache(server, options),
+        *_of_samples(server),
+    ]
+
+
+def _of_generator(points: Sequence[Point]) -> Iterator[str]:
     """The load generator was the limit."""
-    ttft = figures(point.outcomes, "", "").ttft.p50
-    return point.generator.limits(ttft if ttft == ttft else 0.0)
+    worst: dict[Limit, list[float]] = {}
+    for point in points:
+        ttft = figures(point.outcomes, "", "").ttft.p50
+        known = 0.0 if math.isnan(ttft) else ttft
+        for name, seen in point.generator.limits(known).items():
+            worst.setdefault(name, []).append(seen)
+    for name, seen_in in worst.items():
+        where = f"in {len(seen_in)} of {len(points)} points " if len(points) > 1 else ""
+        yield "the load generator was a limit: " + _LIMITS[name].format(
+            where=where, worst=f"{max(seen_in) * 1000:.0f} ms", share=f"{max(seen_in):.0%}"
+        )
 
 
 def _of_answers(point: Point) -> Iterator[str]:
@@ -51,8 +77,17 @@ def _of_counting(found: Figures) -> Iterator[str]:
         )
 
 
+def _of_cache(server: Measured, options: Options) -> Iterator[str]:
+    every = figures(server.outcomes, "", "")
+    if not options.shared_prefix and every.cached_tokens > MOST_CACHED * every.prompt_tokens:
+        yield (
+            f"{every.cached_tokens / every.prompt_tokens:.0%} of the prompts' tokens came from "
+            "the server's prefix cache, though no prompt is sent twice"
+        )
+
+
 def _of_samples(server: Measured) -> Iterator[str]:
-    fewest = min((len(point.outcomes) for point in server.points), default=0)
+    fewest = min((len(pool) for pool in server.pools), default=0)
     if fewest < ENOUGH_FOR_P99:
         yield (
             f"a p99 of {fewest} requests is weak: trust its interval, "

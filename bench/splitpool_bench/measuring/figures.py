@@ -121,12 +121,17 @@ def share_within(
     return sum(kept) / len(kept) if kept else 0.0
 
 
-def meets(outcomes: Sequence[Outcome], targets: Targets) -> bool:
-    """Whether 99 % of the requests kept each target, which is what p99 within it means."""
-    wanted: list[tuple[float | None, Callable[[Outcome], float | None]]] = [
-        (targets.ttft_p99, lambda each: each.ttft),
-        (targets.tpot_p99, lambda each: each.tpot),
+def missed(outcomes: Sequence[Outcome], targets: Targets) -> str | None:
+    """Which target fewer than 99 % of the requests kept, in words; None where all are kept.
+
+    99 % within a target is what p99 within it means.
+    """
+    wanted: list[tuple[str, float | None, Callable[[Outcome], float | None]]] = [
+        ("TTFT", targets.ttft_p99, lambda each: each.ttft),
+        ("TPOT", targets.tpot_p99, lambda each: each.tpot),
     ]
-    return all(
-        target is None or share_within(outcomes, value, target) >= 0.99 for target, value in wanted
-    )
+    for name, target, value in wanted:
+        share = 1.0 if target is None else share_within(outcomes, value, target)
+        if target is not None and share < 0.99:
+            return f"only {share:.0%} of the requests kept {name} <= {target * 1000:g} ms"
+    return None

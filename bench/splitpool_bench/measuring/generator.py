@@ -5,9 +5,11 @@ import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from typing import Literal
 
 from splitpool_bench.stats import quantile
 
+Limit = Literal["cpu", "late", "lag"]
 TICK = 0.02
 MOST_CPU = 0.9
 # Below this a delay is that of any busy machine; above it must be small beside what is measured.
@@ -25,26 +27,15 @@ class Generator:
     """How long what was ready to run on the event loop waited."""
     cpu: float
 
-    def limits(self, ttft_p50: float) -> list[str]:
-        """Why the figures may be those of the load generator; empty where it was fast enough."""
+    def limits(self, ttft_p50: float) -> dict[Limit, float]:
+        """In what it may have been the limit, and how far; empty where it was fast enough."""
         allowed = max(LEAST_DELAY, MOST_SHARE * ttft_p50)
-        said = []
-        if self.cpu > MOST_CPU:
-            said.append(
-                f"the load generator used {self.cpu:.0%} of a core: send less at once, "
-                "or run it on another machine"
-            )
-        if self.late_p99 > allowed:
-            said.append(
-                f"1 % of the requests started more than {self.late_p99 * 1000:.0f} ms late: "
-                "the machine of the load generator is busy"
-            )
-        if self.lag_p99 > allowed:
-            said.append(
-                f"1 % of the time the load generator read answers {self.lag_p99 * 1000:.0f} ms "
-                "late: its machine is busy; give it a core of its own"
-            )
-        return said
+        found: dict[Limit, tuple[float, float]] = {
+            "cpu": (self.cpu, MOST_CPU),
+            "late": (self.late_p99, allowed),
+            "lag": (self.lag_p99, allowed),
+        }
+        return {name: seen for name, (seen, limit) in found.items() if seen > limit}
 
 
 @dataclass(slots=True, kw_only=True)

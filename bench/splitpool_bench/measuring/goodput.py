@@ -7,7 +7,7 @@ import math
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 
-from splitpool_bench.measuring.figures import meets
+from splitpool_bench.measuring.figures import missed
 from splitpool_bench.measuring.options import Targets
 from splitpool_bench.measuring.point import Point
 from splitpool_bench.measuring.timeline import backlog_grows
@@ -83,8 +83,8 @@ async def search(
 def why_not(point: Point, targets: Targets, latency_class: str) -> str | None:
     """Why a rate does not count as served within the targets; None where it does."""
     mine = [each for each in point.outcomes if each.latency_class == latency_class]
-    if not meets(mine, targets):
-        return f"less than 99 % of the requests kept {targets}"
+    if said := missed(mine, targets):
+        return said
     if backlog_grows(point.outcomes, point.began, point.last_start):
         return "the backlog grows: longer at this rate, and the targets would be missed"
     return None

@@ -11,6 +11,8 @@ LEAST_REPEATS = 3
 """Of a comparison: fewer have no spread."""
 
 Process = Literal["poisson", "constant"]
+Counting = Literal["tokenizer", "usage", "bytes"]
+"""Who counts the tokens of a text that is made for a server."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,6 +86,9 @@ class Options:
     seconds: float | None = None
     """A point lasts so long instead."""
     seed: int = 1
+    """Of arrivals and lengths, which repeat with it."""
+    words: str = ""
+    """Seed of the words, new for each measurement: a prefix cache may know those of the last."""
     warm_up: int = 8
     timeout: float = 300.0
     shared_prefix: int = 0

@@ -87,13 +87,13 @@ class Writer:
     """Tokens that all prompts begin with."""
     ignore_eos: bool = True
 
-    def jobs(self, planned: Sequence[Planned], seed: int) -> list[Job]:
-        """The same lengths under another seed are other words: no cache knows them.
+    def jobs(self, planned: Sequence[Planned], words: str) -> list[Job]:
+        """The same lengths under another seed of words are other prompts: no cache knows them.
 
         Raises ValueError where a prompt is too short for what the tokenizer adds.
         """
         prefix = self.vocabulary.words_of(self.shared_prefix, random.Random(0))
-        rng = random.Random(f"words {seed}")
+        rng = random.Random(words)
         return [self._job(each, prefix, rng) for each in planned]
 
     def _job(self, planned: Planned, prefix: str, rng: random.Random) -> Job:

@@ -45,3 +45,11 @@ class Point:
         """That were answered."""
         seconds = self.seconds
         return sum(each.failure is None for each in self.outcomes) / seconds if seconds > 0 else 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WarmUp:
+    """What the first requests took, apart from what is measured; seconds."""
+
+    first_ttft: float | None
+    outcomes: Sequence[Outcome]

@@ -3,31 +3,22 @@
 import itertools
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from splitpool_bench.arrivals import constant, poisson
 from splitpool_bench.exchange import Job, Outcome
 from splitpool_bench.load import always_in_flight, at_once, closed_loop, open_loop
-from splitpool_bench.measuring import generator, served, target
-from splitpool_bench.measuring.options import Options, Process
+from splitpool_bench.measuring import generator, scraping, served, target
+from splitpool_bench.measuring.options import Counting, Options, Process
 from splitpool_bench.measuring.planned import Planned, Writer
-from splitpool_bench.measuring.point import Point
-from splitpool_bench.measuring.target import CannotMeasure, Counting, Target
+from splitpool_bench.measuring.point import Point, WarmUp
+from splitpool_bench.measuring.target import CannotMeasure, Target
 from splitpool_bench.progress import Progress
 from splitpool_bench.prompts import by_bytes
 
 Start = Callable[[str, int | None], Progress]
 Load = Callable[[generator.Watch], Awaitable[list[Outcome]]]
-# Prompts of one seed are never sent twice: a prefix cache would know them.
-_BESIDE_SEED, _WARM_UP_SEED = 500_000_000, 900_000_000
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WarmUp:
-    """What the first requests took, apart from what is measured; seconds."""
-
-    first_ttft: float | None
-    outcomes: Sequence[Outcome]
+_WARM_UP_SEED = 0
 
 
 class Runner:
@@ -48,7 +39,7 @@ class Runner:
 
         Raises CannotMeasure where no request succeeds.
         """
-        (job, *_) = self._jobs(self._warm_up_plan(1), 0)
+        (job, *_) = self._jobs(self._warm_up_plan(1), "first")
         first = await self.where.client.complete(job)
         if first.failure:
             raise CannotMeasure(_refused(first, self.where))
@@ -56,7 +47,7 @@ class Runner:
         self._writer = replace(
             self._writer, vocabulary=vocabulary, shared_prefix=self._options.shared_prefix
         )
-        jobs = self._jobs(self._warm_up_plan(self._options.warm_up), _WARM_UP_SEED)
+        jobs = self._jobs(self._warm_up_plan(self._options.warm_up), "warm-up")
         outcomes = await at_once(jobs, self.where.client.complete)
         if outcomes and all(each.failure for each in outcomes):
             raise CannotMeasure(_refused(outcomes[0], self.where))
@@ -76,7 +67,7 @@ class Runner:
         self, planned: Sequence[Planned], name: str, seed: int, *, rate: float | None = None
     ) -> Point:
         """Requests at the times that they have."""
-        jobs = self._jobs(planned, seed)
+        jobs = self._jobs(planned, str(seed))
         progress = self._start(name, len(jobs))
 
         async def load(watch: generator.Watch) -> list[Outcome]:
@@ -98,10 +89,10 @@ class Runner:
         name = f"closed loop, {users} user{'s' if users > 1 else ''}"
         jobs: Iterable[Job]
         if options.seconds is None:
-            jobs = self._jobs(options.mix.planned([0.0] * options.requests, seed), seed)
+            jobs = self._jobs(options.mix.planned([0.0] * options.requests, seed), str(seed))
             progress = self._start(name, options.requests)
         else:
-            jobs = _until(options.seconds, self._endless(options.mix.planned, seed))
+            jobs = _until(options.seconds, self._endless(options.mix.planned, f"{seed}"))
             progress = self._start(name, None)
 
         async def load(_: generator.Watch) -> list[Outcome]:
@@ -116,7 +107,7 @@ class Runner:
         """A load, watched from outside and by the server's own series."""
         options, client = self._options, self.where.client
         others = self._endless(
-            lambda offsets, of: options.mix.others(len(offsets), of), seed + _BESIDE_SEED
+            lambda offsets, of: options.mix.others(len(offsets), of), f"{seed} beside"
         )
         before = await self._series()
         async with (
@@ -142,7 +133,7 @@ class Runner:
 
     async def _series(self) -> served.Samples | None:
         url = self.where.server.metrics_url or f"{self.where.url}/metrics"
-        return await served.read(self.where.http, url, self.where.model)
+        return await scraping.read(self.where.http, url, self.where.model)
 
     def _warm_up_plan(self, count: int) -> list[Planned]:
         mix = self._options.mix
@@ -151,15 +142,16 @@ class Runner:
         return planned + (mix.others(2, _WARM_UP_SEED) if both and count > 1 else [])
 
     def _endless(
-        self, plan: Callable[[Sequence[float], int], list[Planned]], seed: int
+        self, plan: Callable[[Sequence[float], int], list[Planned]], words: str
     ) -> Iterator[Job]:
         """Jobs one by one, each made when it is wanted."""
-        for number in itertools.count(seed * 1000):
-            yield from self._jobs(plan([0.0], number), number)
+        for number in itertools.count():
+            yield from self._jobs(plan([0.0], number), f"{words} {number}")
 
-    def _jobs(self, planned: Sequence[Planned], seed: int) -> list[Job]:
+    def _jobs(self, planned: Sequence[Planned], words: str) -> list[Job]:
+        """No words are sent twice: a prefix cache would know them."""
         try:
-            return self._writer.jobs(planned, seed * 2 + self._salt)
+            return self._writer.jobs(planned, f"{self._options.words} {self._salt} {words}")
         except ValueError as error:
             raise CannotMeasure(f"{error}; ask for longer prompts with --input") from None
 

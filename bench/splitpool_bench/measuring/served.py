@@ -8,12 +8,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-import aiohttp
-
 from splitpool_bench.exchange import Outcome
 
 AGREES_WITHIN = 0.05
-READ_SECONDS = 10.0
 _ROUTER = "splitpool_router_"
 _VLLM = "vllm:"
 # Of one request each: what became of the whole, and parts that add up to it.
@@ -23,6 +20,11 @@ _OF_VLLM = {
     "request_queue_time_seconds": "queue",
     "request_prefill_time_seconds": "prefill",
 }
+
+_ORDER = (
+    *("receive", "parse", "tokenise", "queue", "prefill", "detokenise"),
+    *("transport", "write", "retry"),
+)
 
 Samples: TypeAlias = dict[tuple[str, str], float]
 """By class ("" where the server knows none) and by what was summed: `ttft`, `n`, or a part."""
@@ -54,6 +56,11 @@ class Agreement:
     def outside(self) -> float:
         """Neither in the server nor connecting: the network, and reading it in the client."""
         return self.ttft - self.connect - self.served.ttft
+
+    def parts(self) -> dict[str, float]:
+        """The client's TTFT in parts, in the order in which they happen as far as they have one."""
+        served = {name: self.served.parts[name] for name in _ORDER if name in self.served.parts}
+        return {"connect": self.connect, **served, "network, client": self.outside}
 
     @property
     def comparable(self) -> bool:
@@ -89,19 +96,6 @@ class Agreement:
         if self.connect > self.outside:
             return f"connecting takes {connect:.1f} ms of it, before the server's clock starts"
         return f"the network and reading in the load generator take {outside:.1f} ms of it"
-
-
-async def read(http: aiohttp.ClientSession, url: str, model: str) -> Samples | None:
-    """The sums so far; None where the server has no series that are known here."""
-    limit = aiohttp.ClientTimeout(total=READ_SECONDS)
-    try:
-        async with http.get(url, timeout=limit) as response:
-            if response.status != 200:
-                return None
-            text = await response.text()
-    except (aiohttp.ClientError, TimeoutError, UnicodeDecodeError):
-        return None
-    return sums(text, model)
 
 
 def sums(text: str, model: str) -> Samples | None:

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import aiohttp
@@ -10,9 +10,9 @@ import aiohttp
 from splitpool_bench.client import session
 from splitpool_bench.measuring import goodput, target
 from splitpool_bench.measuring.options import ClosedLoop, Goodput, OpenLoop, Options, Replay, Server
-from splitpool_bench.measuring.point import Point
+from splitpool_bench.measuring.point import Point, WarmUp
 from splitpool_bench.measuring.result import Measured, Result
-from splitpool_bench.measuring.running import Runner, Start, WarmUp
+from splitpool_bench.measuring.running import Runner, Start
 from splitpool_bench.progress import Progress
 
 BETWEEN_SERVERS = 1.0  # seconds in which the one that was loaded comes to rest
@@ -27,8 +27,7 @@ class _Run:
     points: list[Point] = field(default_factory=list)
     search: goodput.Search | None = None
 
-    @property
-    def measured(self) -> Measured:
+    def measured(self, *, repeated: bool) -> Measured:
         return Measured(
             url=self.runner.where.url,
             model=self.runner.where.model,
@@ -36,6 +35,7 @@ class _Run:
             warm_up=self.warm_up,
             points=tuple(self.points),
             goodput=self.search.found if self.search else None,
+            repeated=repeated,
         )
 
 
@@ -68,7 +68,7 @@ async def measure(
     return Result(
         options=options,
         about=about,
-        servers=tuple(run.measured for run in runs),
+        servers=tuple(run.measured(repeated=len(servers) > 1) for run in runs),
         interrupted=interrupted,
     )
 
@@ -110,7 +110,8 @@ async def _in_turns(runs: Sequence[_Run], options: Options, repeats: int) -> Non
     """A B, B A, A B, ...: what changes on the machine meanwhile meets both alike."""
     for repeat in range(repeats):
         for run in runs if repeat % 2 == 0 else reversed(runs):
-            run.points.append(await _one(run.runner, options, options.seed + repeat))
+            point = await _one(run.runner, options, options.seed + repeat)
+            run.points.append(replace(point, name=f"repeat {repeat + 1}: {point.name}"))
             await asyncio.sleep(BETWEEN_SERVERS)
 
 

@@ -2,15 +2,14 @@
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import aiohttp
 
 from splitpool_bench.client import Client
-from splitpool_bench.measuring.options import Options, Server
+from splitpool_bench.measuring.options import Counting, Options, Server
 from splitpool_bench.prompts import NoVocabulary, Vocabulary, by_bytes, learn
 
-Counting = Literal["tokenizer", "usage", "bytes"]
 ASK_SECONDS = 30.0
 
 

@@ -53,7 +53,7 @@ class Comparison:
             return "not measured"
         low, high = self.interval
         if not self.differ:
-            return f"no difference (more than {max(high - 1, 1 - low):.0%} would show)"
+            return f"no difference ({max(high - 1, 1 - low):.0%} and more would show)"
         better = (self.ratio < 1) == self.lower_is_better
         way = "lower" if self.ratio < 1 else "higher"
         low_by, high_by = sorted((abs(low - 1), abs(high - 1)))

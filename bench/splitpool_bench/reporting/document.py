@@ -21,13 +21,14 @@ FORMAT = 1
 
 def document(result: Result) -> dict[str, Any]:
     """The whole measurement; `format` changes when a reader would have to."""
-    servers = [_server(server, result.options) for server in result.servers]
+    servers = [_server(server) for server in result.servers]
     written = {
         "format": FORMAT,
         "machine": result.about,
         "asked": _asked(result.options),
         "interrupted": result.interrupted,
         "servers": servers,
+        "doubts": doubts(result),
     }
     if len(result.servers) > 1:
         found = compare(*(server.points for server in result.servers))
@@ -61,7 +62,7 @@ def _asked(options: Options) -> dict[str, Any]:
     return asked
 
 
-def _server(server: Measured, options: Options) -> dict[str, Any]:
+def _server(server: Measured) -> dict[str, Any]:
     return {
         "url": server.url,
         "model": server.model,
@@ -72,7 +73,6 @@ def _server(server: Measured, options: Options) -> dict[str, Any]:
         },
         "points": [_point(point) for point in server.points],
         "goodput": asdict(server.goodput) if server.goodput else None,
-        "doubts": doubts(server, options),
     }
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 
+from splitpool_bench.exchange import Outcome
 from splitpool_bench.measuring.doubts import doubts
 from splitpool_bench.measuring.figures import by_class
 from splitpool_bench.measuring.point import Point
@@ -24,6 +25,7 @@ section { background: #fff; border: 1px solid #e2e2de; border-radius: 8px; paddi
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; font-size: 13px; }
 th, td { text-align: right; padding: 3px 8px; border-bottom: 1px solid #ececea;
   white-space: nowrap; }
+.compared td:last-child, .compared th:last-child { text-align: left; }
 th { color: #5c5c5c; font-weight: 600; } th:first-child, td:first-child { text-align: left; }
 tr.whole td { font-weight: 600; }
 svg { max-width: 100%; height: auto; display: block; margin: 8px 0; }
@@ -51,8 +53,7 @@ def page(result: Result) -> str:
 
 def _body(result: Result) -> Iterator[str]:
     yield _section(*_headline(result))
-    said = [line for server in result.servers for line in doubts(server, result.options)]
-    if said:
+    if said := doubts(result):
         items = "".join(f"<li>{escape(line)}</li>" for line in said)
         yield f'<section class="doubts"><b>What to doubt</b><ul>{items}</ul></section>'
     if len(result.servers) > 1:
@@ -79,7 +80,9 @@ def _comparison(result: Result) -> Iterator[str]:
     a, b = (server.points for server in result.servers)
     found = compare(a, b)
     yield "<h2>A against B</h2>"
-    yield _section(_comparison_table(found), plots.comparison(found, (a, b)))
+    yield _section(
+        f"<div class=compared>{_comparison_table(found)}</div>", plots.comparison(found, (a, b))
+    )
 
 
 def _comparison_table(found: Sequence[Comparison]) -> str:
@@ -105,6 +108,8 @@ def _server(server: Measured, result: Result, side: str) -> Iterator[str]:
         agreements = [each.said() for point in server.points for each in point.agreements]
         said = "".join(f"<p class=quiet>{escape(each)}</p>" for each in agreements)
         yield _section(drawn, said)
+    if server.repeated:
+        yield _section(f"<p><b>{escape(tables.repeats(server))}</b></p>", _figures(server.outcomes))
     shown = _shown(server)
     for point in server.points:
         yield _section(_point(point, open_=point is shown))
@@ -119,9 +124,6 @@ def _shown(server: Measured) -> Point | None:
 
 
 def _point(point: Point, *, open_: bool) -> str:
-    found = by_class(point.outcomes)
-    rows = [tables.row(each) for each in found]
-    table = _table(tables.HEADER, rows, bold=[each.group == "all" for each in found])
     beside = ""
     if point.beside:
         others = [tables.row(each) for each in by_class(point.beside)[:1]]
@@ -129,9 +131,15 @@ def _point(point: Point, *, open_: bool) -> str:
     state = " open" if open_ else ""
     drawn = plots.details(point)
     return (
-        f"<p><b>{escape(tables.load(point))}</b></p>{table}{beside}"
+        f"<p><b>{escape(tables.load(point))}</b></p>{_figures(point.outcomes)}{beside}"
         f"<details{state}><summary>plots</summary>{drawn}</details>"
     )
+
+
+def _figures(outcomes: Sequence[Outcome]) -> str:
+    found = by_class(outcomes)
+    rows = [tables.row(each) for each in found]
+    return _table(tables.HEADER, rows, bold=[each.group == "all" for each in found])
 
 
 def _asked(result: Result) -> dict[str, str]:

@@ -37,7 +37,7 @@ _PARTS = {
     "transport": SKY,
     "write": RED,
     "retry": "#000000",
-    "outside": "#d9d9d9",
+    "network, client": "#d9d9d9",
 }
 SHORTEST = 1e-4  # seconds: gaps of events that came together have no place on a logarithm
 _DOTS = 3000  # more make the page slow and the cloud no clearer
@@ -65,20 +65,18 @@ def parts(points: Sequence[Point]) -> str:
     rows = [(p.name, each) for p in points for each in p.agreements if each.comparable]
     if not rows:
         return ""
+    places = list(range(len(rows)))
+    split = [each.parts() for _, each in rows]
+    longest = max(each.ttft for _, each in rows)
     with panels(1, height=1.3 + 0.34 * len(rows)) as sheet:
         (axes,) = sheet.axes
-        names = [f"{name}  {each.served.latency_class}" for name, each in rows]
         left = [0.0] * len(rows)
         for part, colour in _PARTS.items():
-            split = [
-                {**each.served.parts, "connect": each.connect, "outside": each.outside}
-                for _, each in rows
-            ]
             widths = [max(0.0, known.get(part, 0.0)) * 1000 for known in split]
-            if max(widths) > 0.005 * max(each.ttft * 1000 for _, each in rows):
-                label = "network, client" if part == "outside" else part
-                axes.barh(names, widths, left=left, color=colour, label=label, height=0.62)
+            if max(widths) > 5 * longest:  # half a percent is what can be seen
+                axes.barh(places, widths, left=left, color=colour, label=part, height=0.62)
             left = [a + b for a, b in zip(left, widths, strict=True)]
+        axes.set_yticks(places, [f"{name}  {each.served.latency_class}" for name, each in rows])
         axes.set(title="Where the time to the first token goes (means)", xlabel="ms")
         axes.invert_yaxis()
         axes.grid(visible=False, axis="y")

@@ -31,8 +31,7 @@ def text(result: Result) -> str:
         parts += ["\n".join(_server(server, name)), goodput(server, result.options)]
     if len(result.servers) > 1:
         parts.append(comparison(compare(*(server.points for server in result.servers))))
-    said = [line for server in result.servers for line in doubts(server, result.options)]
-    parts.append("\n".join(f"! {line}" for line in said))
+    parts.append("\n".join(f"! {line}" for line in doubts(result)))
     if result.interrupted:
         parts.append("interrupted: points that were not whole are left out")
     return "\n\n".join(part for part in parts if part) + "\n"
@@ -137,6 +136,10 @@ def _server(server: Measured, name: str) -> Iterator[str]:
     first = "-" if warm.first_ttft is None else ms(warm.first_ttft)
     longest = f", {len(ttfts)} more together up to {ms(max(ttfts))}" if ttfts else ""
     yield f"warm-up, not counted below: TTFT of the very first request {first} ms{longest}"
+    if server.repeated:
+        yield f"\n{repeats(server)}"
+        yield table(HEADER, [row(each) for each in by_class(server.outcomes)])
+        return
     for point in server.points:
         yield f"\n{load(point)}"
         yield table(HEADER, [row(each) for each in by_class(point.outcomes)])
@@ -146,11 +149,16 @@ def _server(server: Measured, name: str) -> Iterator[str]:
         yield from ttft_parts(point)
 
 
+def repeats(server: Measured) -> str:
+    """What was repeated, and how often."""
+    name = server.points[0].name.removeprefix("repeat 1: ")
+    return f"{len(server.points)} repeats together of: {name}"
+
+
 def ttft_parts(point: Point) -> Iterator[str]:
     """Where the time to the first token went, and whether server and client agree."""
     for each in point.agreements:
-        parts = {"connect": each.connect, **each.served.parts, "network, client": each.outside}
-        shown = ", ".join(f"{name} {ms(value, 1)}" for name, value in parts.items())
+        shown = ", ".join(f"{name} {ms(value, 1)}" for name, value in each.parts().items())
         if each.comparable:
             yield f"served {each.said()}\n  mean ms: {shown}"
         else:
