@@ -69,6 +69,22 @@ POOLS = Dashboard(
             queries=((total("splitpool_router_queue_requests", BY_CLASS), OF_CLASS),),
         ),
         Panel(
+            title="Requests that run",
+            text="That hold a worker.",
+            queries=((total("splitpool_router_running_requests", BY_CLASS), OF_CLASS),),
+        ),
+        Panel(
+            title="Changes of replicas",
+            text="By autoscaling and its reason, an hour.",
+            queries=(
+                (
+                    "3600 * "
+                    + rate("splitpool_operator_scale_decisions_total", f"{BY_CLASS}, reason"),
+                    f"{OF_CLASS} {{{{reason}}}}",
+                ),
+            ),
+        ),
+        Panel(
             title="Tokens that wait",
             text="In the routers' queues: what the batch class has before it.",
             queries=((total("splitpool_router_queue_tokens", BY_CLASS), OF_CLASS),),
