@@ -2,6 +2,7 @@
 
 import argparse
 import asyncio
+import datetime
 import os
 import shlex
 import sys
@@ -46,20 +47,27 @@ def _measured(given: argparse.Namespace, options: "Options", servers: "list[Serv
     if given.html:
         # What is missing is said before the measurement, not after it.
         from splitpool_bench.reporting import page
-    about = machine() | {"command": shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]])}
+    about = machine() | {
+        "at": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "command": shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]]),
+    }
     try:
         result = asyncio.run(measure(options, servers, about, repeats=given.repeats))
     except CannotMeasure as error:
         complain(f"{given.prog}: {error}")
         return EXIT_FAILED
-    say(tables.text(result))
+    failure = None
     try:
+        # Files first: whoever reads the table may leave in the middle of it.
         if given.json:
             given.json.write_text(document.dump(result))
         if given.html:
             given.html.write_text(page.page(result))
     except OSError as error:
-        complain(f"{given.prog}: {error.filename} cannot be written: {error.strerror}")
+        failure = f"{given.prog}: {error.filename} cannot be written: {error.strerror}"
+    say(tables.text(result))
+    if failure:
+        complain(failure)
         return EXIT_NOT_WRITABLE
     if result.interrupted:
         return exits.INTERRUPTED

@@ -28,6 +28,7 @@ class Misused(Exception):
 
 def declare(command: argparse.ArgumentParser) -> None:
     """Every option, in groups."""
+    command.usage = "%(prog)s [options] URL | --compare A B"
     command.add_argument(
         "url", nargs="?", metavar="URL", help="of the server, such as http://127.0.0.1:8080"
     )
@@ -87,7 +88,7 @@ def servers(given: argparse.Namespace) -> list[Server]:
         raise Misused("name the server: splitpool bench http://127.0.0.1:8080")
     return [
         Server(
-            url=url if "://" in url else f"http://{url}",
+            url=_http(url),
             model=given.model,
             endpoint=given.endpoint,
             key=_key(given.api_key_env),
@@ -95,6 +96,14 @@ def servers(given: argparse.Namespace) -> list[Server]:
         )
         for url in urls
     ]
+
+
+def _http(url: str) -> str:
+    """A URL that lacks its scheme gets http."""
+    scheme, separator, _ = url.partition("://")
+    if separator and scheme not in ("http", "https"):
+        raise Misused(f"{url}: only http and https are spoken here")
+    return url if separator else f"http://{url}"
 
 
 def _chosen_load(given: argparse.Namespace) -> Load:

@@ -284,6 +284,43 @@ async def test_a_key_is_taken_from_the_environment(
     assert "s3cret" not in path.read_text()
 
 
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ((), "name the server: splitpool bench http://127.0.0.1:8080"),
+        (("ftp://a",), "only http and https are spoken here"),
+        (("a", "--goodput"), "--ttft-p99 MS, --tpot-p99 MS or both"),
+        (("a", "--compare", "b", "c"), "leave out a"),
+        (("--compare", "b", "c", "--rates", "1,2"), "--compare takes one load"),
+        (("a", "--trace", "/nowhere/t"), "/nowhere/t: cannot be read"),
+        (("a", "--shared-prefix", "32"), "leaves no word of its own"),
+        (("a", "--rate", "0"), "must be more than 0"),
+        (("a", "--input", "9-3"), "write 128, or 32-512 for a range"),
+        (("a", "--repeats", "2"), "must be 3 or more"),
+        (("a", "--rate", "1", "--users", "2"), "not allowed with argument"),
+        (("a", "--api-key-env", "NO_SUCH_KEY"), "export NO_SUCH_KEY=KEY first"),
+    ],
+)
+async def test_wrong_usage_is_told_with_its_remedy(
+    arguments: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert await bench(*arguments) == refusals.EXIT_BAD_FILE
+    assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("option", ["--json", "--html"])
+async def test_a_report_that_could_not_be_written_is_told_before_anything_is_measured(
+    option: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    server = OpenAiServer()
+    async with server.running():
+        for path, said in ((tmp_path / "no" / "r", "there is no folder"), (tmp_path, "a folder")):
+            assert await bench(server.url, option, str(path)) == refusals.EXIT_NOT_WRITABLE
+            assert said in capsys.readouterr().err
+
+    assert server.asked == []
+
+
 async def test_a_server_that_is_not_there_is_told_with_a_remedy(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

@@ -86,7 +86,7 @@ class Runner:
     async def with_users(self, users: int, seed: int) -> Point:
         """A closed loop of as many requests as were asked for, or for as long."""
         options = self._options
-        name = f"closed loop, {users} user{'s' if users > 1 else ''}"
+        name = f"{users} user{'s' if users > 1 else ''}"
         jobs: Iterable[Job]
         if options.seconds is None:
             jobs = self._jobs(options.mix.planned([0.0] * options.requests, seed), str(seed))
