@@ -19,7 +19,9 @@ from node.streaming import DONE, Asked, Told
 from node.streams import by_worker, streaming
 
 STREAMS = 20
-TOKENS = 600
+TOKENS = 300
+# Streams that are not to end while pods start.
+MANY_TOKENS = 600
 WORKERS = {
     "spec.pools.interactive.replicas": 2,
     "spec.pools.interactive.maxBatch": STREAMS,
@@ -54,19 +56,19 @@ def asked(real: RealCluster, workers: Sequence[Object], pool: WatchedPool) -> As
 
 
 def test_a_restart_of_the_operator_cuts_no_stream(real: RealCluster, asked: Asked) -> None:
-    with streaming(real, asked) as streams:
+    with streaming(real, dataclasses.replace(asked, tokens=MANY_TOKENS)) as streams:
         restart(real, OPERATOR)
 
         assert streams.open == STREAMS
-        assert_whole(streams.told())
+        assert_whole(streams.told(), MANY_TOKENS)
 
 
 def test_a_rolling_restart_of_the_router_cuts_no_stream(real: RealCluster, asked: Asked) -> None:
-    with streaming(real, asked) as streams:
+    with streaming(real, dataclasses.replace(asked, tokens=MANY_TOKENS)) as streams:
         restart(real, ROUTER)
 
         assert streams.open == STREAMS
-        assert_whole(streams.told())
+        assert_whole(streams.told(), MANY_TOKENS)
 
 
 def test_streams_of_a_killed_router_go_on_through_the_other(
@@ -117,15 +119,15 @@ def test_a_rolling_update_cuts_no_stream(
     real: RealCluster, asked: Asked, pool: WatchedPool, workers: Sequence[Object]
 ) -> None:
     old = {each["metadata"]["uid"] for each in workers}
-    with streaming(real, asked) as streams:
+    with streaming(real, dataclasses.replace(asked, tokens=MANY_TOKENS)) as streams:
         pool.patch({"spec": {"podTemplate": {"env": [{"name": "UPDATED", "value": "1"}]}}})
-        eventually(lambda: not old & uids(running_pods(pool)), "all were told to end", 120)
+        eventually(lambda: not old & uids(running_pods(pool)), "all were told to end", 300)
 
         assert streams.open == STREAMS
         told = streams.told()
 
     assert len(by_worker(told)) == 2
-    assert_whole(told)
+    assert_whole(told, MANY_TOKENS)
     wait_ready(pool)
 
 
@@ -139,9 +141,9 @@ def uids(pods: Sequence[Object]) -> set[str]:
     return {each["metadata"]["uid"] for each in pods}
 
 
-def assert_whole(streams: Sequence[Told]) -> None:
+def assert_whole(streams: Sequence[Told], tokens: int = TOKENS) -> None:
     """Every stream came to its end, and every event and token of it came once."""
     for each in streams:
         assert each.end == DONE
         assert each.numbers == list(range(len(each.numbers)))
-        assert each.tokens == each.usage == TOKENS
+        assert each.tokens == each.usage == tokens
