@@ -30,13 +30,17 @@ POOLS = Dashboard(
     title="splitpool: pools",
     panels=(
         Panel(
-            title="Conditions that are not True",
-            text="By type and reason. Reconciling and Stalled are False when all is well.",
-            queries=(
+            title="Conditions that are not as they should be",
+            text="Those that should be True and are not, and Stalled; by reason.",
+            queries=tuple(
                 (
-                    f"splitpool_operator_pool_condition{{{POOL}}} < 1",
+                    f"splitpool_operator_pool_condition{{{POOL},{types}}} {wrong}",
                     "{{pool}} {{type}}: {{reason}}",
-                ),
+                )
+                for types, wrong in (
+                    ('type=~"Ready|QuotaEnforced|.*Available"', "< 1"),
+                    ('type="Stalled"', "== 1"),
+                )
             ),
         ),
         WITHIN,

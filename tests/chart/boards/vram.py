@@ -95,15 +95,5 @@ VRAM = Dashboard(
             ),
             unit="bytes",
         ),
-        Panel(
-            title="Shape of the KV cache",
-            text="Tokens of a block and number of blocks.",
-            queries=(
-                (
-                    f"vllm:cache_config_info{{{POOL}}}",
-                    "{{pool}} {{instance}}: {{num_gpu_blocks}} x {{block_size}}",
-                ),
-            ),
-        ),
     ),
 )
