@@ -1,6 +1,9 @@
 """What the chart adds where others' APIs are there and the values want it, and nowhere else."""
 
+from pathlib import Path
+
 import pytest
+from ruamel.yaml import YAML
 
 from chart.test_rendering import GATEWAY_POOLS, NO_CRD, SCALED, VALUE_SETS, find
 from cluster.api import Object
@@ -16,6 +19,7 @@ APIS = {
     "keda.sh/v1alpha1": {"ScaledObject"},
 }
 OBSERVED = [*VALUE_SETS["observed"], *NO_CRD]
+DASHBOARDS = ("--set", "monitoring.dashboards.enabled=true")
 EVERY_API = [item for api in APIS for item in ("--api-versions", api)]
 
 
@@ -44,6 +48,17 @@ def test_an_api_that_is_there_gets_its_objects_and_no_other(api: str) -> None:
 
 def test_without_the_apis_the_values_do_nothing() -> None:
     assert others(rendered(*OBSERVED)) == {}
+
+
+def test_helm_3_renders_the_same(helm3: Path) -> None:
+    def objects(program: Path | None) -> list[Object]:
+        text = template(*OBSERVED, *EVERY_API, *DASHBOARDS, program=program)
+        found = [each for each in YAML(typ="safe", pure=True).load_all(text) if each]
+        # Keys are made anew by each rendering.
+        kept = [each for each in found if each["kind"] != "Secret"]
+        return sorted(kept, key=lambda each: (each["kind"], each["metadata"]["name"]))
+
+    assert objects(helm3) == objects(None)
 
 
 def test_without_the_values_the_apis_do_nothing() -> None:
