@@ -82,6 +82,7 @@ golden: $(DEV_STAMP) ## Refresh tests/golden, dashboards, docs/{inferencepool,op
 bench: $(DEV_STAMP) ## Measure this machine: kernels, host work, two pools, prefix reuse, a day of scaling; leave it idle
 	$(BIN)/python bench/decode_step.py
 	$(BIN)/python bench/host_overhead.py
+	$(BIN)/python bench/step_profile.py
 	$(BIN)/python bench/prefix_turn.py
 	$(BIN)/python bench/health_under_load.py
 	$(BIN)/python bench/two_pools.py

@@ -9,7 +9,7 @@ import argparse
 import itertools
 import random
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
 
@@ -17,7 +17,7 @@ import torch
 
 from splitpool_bench.report import Check, finish, machine, table
 from splitpool_bench.stats import quantile
-from splitpool_worker.engine.batch import Batch
+from splitpool_worker.engine.batch import Batch, Runner
 from splitpool_worker.engine.engine import ClassLimits, Engine, WorkerLimits
 from splitpool_worker.schedule.sequence import (
     FinishReason,
@@ -48,6 +48,9 @@ class NullRunner:
 
     def forward(self, batch: Batch) -> torch.Tensor:
         return self._logits[: len(batch.sample_rows)]
+
+    def spent(self) -> Mapping[str, float]:
+        return {}
 
     def poison(self, blocks: Iterable[int]) -> None:
         """There is no K/V to poison."""
@@ -104,8 +107,13 @@ def request(number: int, rng: random.Random, arrival: float) -> Request:
     )
 
 
-def measure(sequences: int, waiting: int, wanted: int) -> list[StepStats]:
-    """Records of `wanted` steps with `sequences` running and `waiting` behind them."""
+def measure(
+    sequences: int, waiting: int, wanted: int, load: Callable[[int], Runner] = NullRunner
+) -> list[StepStats]:
+    """Records of `wanted` steps with `sequences` running and `waiting` behind them.
+
+    load: makes the model, with so many KV blocks.
+    """
     shape = limits(sequences)
     rng = random.Random(sequences)
     numbers = itertools.count()
@@ -113,7 +121,7 @@ def measure(sequences: int, waiting: int, wanted: int) -> list[StepStats]:
         lambda: engine.submit(request(next(numbers), rng, 0.0)), warm_up=50, wanted=wanted
     )
     engine = Engine(
-        NullRunner(shape.classes[0].kv_blocks),
+        load(shape.classes[0].kv_blocks),
         shape,
         on_outputs=recorder.on_outputs,
         on_step=recorder.on_step,
@@ -131,7 +139,7 @@ def measure(sequences: int, waiting: int, wanted: int) -> list[StepStats]:
 
 def host_ms(step: StepStats) -> float:
     """A step without the model."""
-    return (step.seconds - step.parts["forward"]) * 1000
+    return (step.seconds - step.forward) * 1000
 
 
 def row(sequences: int, waiting: int, steps: Sequence[StepStats]) -> tuple[str, ...]:

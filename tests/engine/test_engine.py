@@ -163,6 +163,22 @@ def test_the_step_log_has_one_json_line_per_step_with_times_and_counts() -> None
         assert sum(line["parts"].values()) == pytest.approx(line["seconds"])
 
 
+def test_a_runner_that_knows_the_parts_of_its_forward_pass_has_them_in_the_steps() -> None:
+    with running() as rig:
+        rig.runner.seconds = {"linears": 1e-6, "attention": 2e-6}
+        rig.submit(request("a", prompt=10, out=3))
+        rig.wait("a")
+    host = {"schedule", "sample", "deliver"}
+
+    assert len(rig.stats) == 3
+    for stats in rig.stats:
+        assert stats.parts.keys() == {"linears", "attention", "other"} | host
+        assert sum(stats.parts.values()) == pytest.approx(stats.seconds)
+        assert stats.forward + sum(stats.parts[part] for part in host) == pytest.approx(
+            stats.seconds
+        )
+
+
 def test_statistics_count_prefix_queries_and_hits_in_tokens() -> None:
     with running() as rig:
         for name in ("cold", "warm"):

@@ -50,6 +50,15 @@ def test_tokens_whose_block_was_copied_give_the_same_bits_as_computed_ones(
     assert torch.equal(runner.forward(replace(batch, copies=[(2, 5)])), expected)
 
 
+def test_the_parts_of_a_forward_pass_are_known_once(runner: TorchRunner) -> None:
+    runner.forward(batch_of([(Fed(blocks=[2], tokens=[1, 2, 3]), 3)], 16))
+    spent = runner.spent()
+
+    assert spent.keys() == {"linears", "attention"}
+    assert all(seconds > 0 for seconds in spent.values())
+    assert set(runner.spent().values()) == {0.0}
+
+
 def test_a_cache_needs_a_size_that_holds_a_block() -> None:
     with pytest.raises(ValueError, match="holds no block"):
         TorchRunner.load(SMOLLM2, kv_bytes=1000)

@@ -4,7 +4,7 @@ A block table, slot, position or order that is wrong anywhere gives other tokens
 logits where the KV that is read was never computed or was poisoned.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from hashlib import blake2b
 from threading import Event
 
@@ -33,6 +33,8 @@ class FakeRunner:
         self.kv: list[Entry] = [POISON] * (num_blocks * block_size)
         self.steps: list[Batch] = []
         self.before_step: Callable[[Batch], None] = lambda batch: None
+        self.seconds: dict[str, float] = {}
+        """By part of a forward pass; empty where only the whole is known."""
         self.gate: Event | None = None
         """While set to an event, a step stays open until the event is set."""
         self.entered = Event()
@@ -48,6 +50,9 @@ class FakeRunner:
             self.kv[self._slots(target)] = self.kv[self._slots(source)]
         hashes = [h for i in range(len(batch.context_len)) for h in self._rows(batch, i)]
         return self._logits([hashes[row] for row in batch.sample_rows])
+
+    def spent(self) -> Mapping[str, float]:
+        return self.seconds
 
     def poison(self, blocks: Iterable[int]) -> None:
         for block in blocks:

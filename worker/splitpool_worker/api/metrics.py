@@ -128,7 +128,7 @@ class Metrics:
     def _measure_bandwidth(self, stats: StepStats) -> None:
         """MBU of a pure decode step: (weights + KV that it reads) / bandwidth / its seconds."""
         steps = stats.classes.values()
-        forward = stats.parts.get("forward", 0.0)
+        forward = stats.forward
         decodes = sum(step.decode_tokens for step in steps)
         if not self._bytes_per_second or not forward or not decodes:
             return

@@ -1,6 +1,6 @@
 """What one forward pass is given and what runs it: all the engine knows of a torch model."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
@@ -40,6 +40,10 @@ class Runner(Protocol):
 
     def forward(self, batch: Batch) -> "torch.Tensor":
         """Logits [R, V] in float32 of `batch.sample_rows`; K/V of all rows are stored."""
+
+    def spent(self) -> Mapping[str, float]:
+        """Seconds of the last forward pass by part, `linears` and `attention`; empty where only
+        the whole is known."""
 
     def poison(self, blocks: Iterable[int]) -> None:
         """Fill the K/V of these blocks with NaN, so that a test sees whoever reads them."""

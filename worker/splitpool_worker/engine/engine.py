@@ -75,6 +75,13 @@ class _Laps:
         self.last = now
         return now
 
+    def split(self, part: str, spent: Mapping[str, float]) -> None:
+        """Put what is known of a part in its place; what of it nobody timed is `other`."""
+        if spent:
+            whole = self.parts.pop(part)
+            self.parts |= spent
+            self.parts["other"] = max(0.0, whole - sum(spent.values()))
+
 
 class Engine:
     """Every public method may be called from any thread and returns without waiting for a step.
@@ -230,6 +237,7 @@ class Engine:
         laps.lap("schedule")
         logits = self._runner.forward(batch)
         laps.lap("forward")
+        laps.split("forward", self._runner.spent())
         drawn = draw(logits, [share.sequence for share in plan.shares if share.samples])
         laps.lap("sample")
         return drawn

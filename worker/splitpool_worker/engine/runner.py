@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import torch
@@ -18,6 +18,7 @@ from splitpool_worker.models.llama import Llama, load_llama
 from splitpool_worker.ops.choice import choose
 from splitpool_worker.ops.cpu import unsupported
 from splitpool_worker.ops.interface import Ops
+from splitpool_worker.ops.timed import TimedOps
 
 DTYPES = {"bfloat16": torch.bfloat16, "float32": torch.float32}
 
@@ -72,6 +73,8 @@ class TorchRunner:
                 if isinstance(ops, str)
                 else ops
             )
+            if where.type == "cpu":
+                kind = TimedOps(kind)
             max_len = bounded_length(max_model_len, config.max_len)
             model = load_llama(checkpoint, kind, max_len=max_len, dtype=DTYPES[dtype], device=where)
         block = block_size * footprint.kv_bytes_per_token(config, footprint.DTYPE_BYTES[dtype])
@@ -87,6 +90,10 @@ class TorchRunner:
         at = Indices.of(batch, self._device)
         self._check(at)
         return self._model.forward(at, self._kv)
+
+    def spent(self) -> Mapping[str, float]:
+        ops = self._model.ops
+        return ops.take() if isinstance(ops, TimedOps) else {}
 
     def _check(self, at: Indices) -> None:
         """Kernels write where they are told: what is out of range must not reach them."""

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 
 from splitpool_worker.schedule.sequence import LatencyClass
 
+FORWARD = ("forward", "linears", "attention", "other")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClassStep:
@@ -31,8 +33,15 @@ class StepStats:
     """Engine clock."""
     seconds: float
     parts: Mapping[str, float]
-    """Seconds of schedule, forward, sample and deliver."""
+    """Seconds of schedule, sample and deliver, which are the host's, and of the forward pass: its
+    linears, attention and other operations, or `forward` where only the whole is known. Together
+    they are `seconds`."""
     classes: Mapping[LatencyClass, ClassStep]
+
+    @property
+    def forward(self) -> float:
+        """Seconds of the forward pass."""
+        return sum(self.parts.get(part, 0.0) for part in FORWARD)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
