@@ -55,6 +55,14 @@ def test_a_server_beside_itself_shows_no_difference(values: list[float]) -> None
     assert verdict([found]).startswith("no difference")
 
 
+def test_repeats_that_spread_far_exclude_nothing_and_say_so() -> None:
+    found = judge(TTFT, [100.0, 100.0, 100.0], [50.0, 100.0, 200.0])
+
+    assert not found.differ
+    assert "no difference seen, but only" in found.said
+    assert "ask for more --repeats" in verdict([found])
+
+
 @given(
     a=st.lists(st.floats(1, 1000), min_size=4, max_size=4),
     b=st.lists(st.floats(1, 1000), min_size=4, max_size=4),

@@ -16,6 +16,8 @@ from splitpool_bench.measuring.point import Point
 from splitpool_bench.stats import student_t
 
 ERROR = 0.05
+VAGUE = 0.25
+MOST_SAID = 10.0  # an interval without any meaning needs no six digits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,13 +49,29 @@ class Comparison:
         return low > 1 or high < 1
 
     @property
+    def hidden(self) -> float:
+        """The largest change in either direction that the interval still allows."""
+        low, high = self.interval
+        return max(high - 1, 1 / low - 1)
+
+    @property
+    def vague(self) -> bool:
+        """Whether a change that matters could hide in the interval."""
+        return not self.differ and self.hidden > VAGUE
+
+    @property
     def said(self) -> str:
         """The verdict in words."""
         if math.isnan(self.ratio):
             return "not measured"
         low, high = self.interval
         if not self.differ:
-            return f"no difference ({max(high - 1, 1 - low):.0%} and more would show)"
+            shown = f"{min(self.hidden, MOST_SAID):.0%} and more would show"
+            return (
+                f"no difference seen, but only {shown}"
+                if self.vague
+                else (f"no difference ({shown})")
+            )
         better = (self.ratio < 1) == self.lower_is_better
         way = "lower" if self.ratio < 1 else "higher"
         low_by, high_by = sorted((abs(low - 1), abs(high - 1)))
@@ -118,6 +136,12 @@ def judge(kind: Kind, a: Sequence[float], b: Sequence[float]) -> Comparison:
 def verdict(comparisons: Sequence[Comparison]) -> str:
     """One sentence about all of them."""
     differing = [each for each in comparisons if each.differ]
+    vague = [each.name for each in comparisons if each.vague]
+    if not differing and vague:
+        return (
+            "no difference seen, but the repeats spread too far to exclude one: "
+            f"{', '.join(vague)}; ask for more --repeats or --requests"
+        )
     if not differing:
         return "no difference: every interval of B / A holds 1"
     return "; ".join(f"{each.name}: {each.said}" for each in differing)
