@@ -144,7 +144,9 @@ async def test_a_capacity_curve_has_a_point_for_each_rate(tmp_path: Path) -> Non
     assert [len(point["requests"]) for point in points] == [10, 20]
 
 
-async def test_a_trace_is_replayed_with_its_classes_and_lengths(tmp_path: Path) -> None:
+async def test_a_trace_is_replayed_with_its_classes_and_lengths(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     trace = tmp_path / "trace.jsonl"
     trace.write_text(
         '{"at": 9.01, "input": 6, "output": 2, "class": "batch"}\n'
@@ -159,6 +161,7 @@ async def test_a_trace_is_replayed_with_its_classes_and_lengths(tmp_path: Path) 
         ("interactive", 5, 4),
         ("batch", 6, 2),
     ]
+    assert capsys.readouterr().out.startswith(f"2 requests of {trace};")
 
 
 async def test_requests_of_the_other_class_run_beside(tmp_path: Path) -> None:

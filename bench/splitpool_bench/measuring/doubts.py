@@ -11,7 +11,7 @@ from splitpool_bench.measuring.point import Point
 from splitpool_bench.measuring.result import Measured, Result
 
 GATHERED = 1.05  # tokens an event: above it several tokens come at once
-MOST_CACHED = 0.05
+MOST_CACHED = 0.1  # below it lies what the template of a chat shares
 _LIMITS: dict[Limit, str] = {
     "cpu": "{where}it used up to {share} of a core; send less at once, or run it elsewhere",
     "late": "{where}1 % of the requests started {worst} late or more; its machine is busy",

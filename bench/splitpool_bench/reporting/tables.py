@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 
 from splitpool_bench.measuring.doubts import doubts
 from splitpool_bench.measuring.figures import Figures, Spread, by_class
-from splitpool_bench.measuring.options import Options
+from splitpool_bench.measuring.options import Options, Replay
 from splitpool_bench.measuring.point import Point
 from splitpool_bench.measuring.result import Measured, Result
 from splitpool_bench.measuring.timeline import backlog_at, backlog_grows
@@ -41,8 +41,10 @@ def workload(options: Options) -> str:
     """What was asked, on one line."""
     mix = options.mix
     said = [f"{mix.latency_class}: input {mix.prompt}, output {mix.output} tokens"]
+    if isinstance(options.load, Replay):
+        said = [f"{len(options.load.requests)} requests of {options.load.file}"]
     other = f"{mix.other_class}: input {mix.other_prompt}, output {mix.other_output} tokens"
-    if mix.other_share:
+    if mix.other_share and not isinstance(options.load, Replay):
         said.append(f"{mix.other_share:.0%} {other}")
     if options.beside:
         said.append(f"beside it always {options.beside} x {other}")
