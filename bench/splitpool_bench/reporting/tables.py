@@ -13,8 +13,8 @@ from splitpool_bench.measuring.verdict import Comparison, compare, middle_and_sp
 from splitpool_bench.report import table
 
 HEADER = (
-    *("class", "input", "requests", "rej", "fail", "TTFT p50", "p90", "p99", "p99 95 %"),
-    *("TPOT p50", "p99", "ITL p50", "p99", "e2e p50", "p99"),
+    *("class", "input", "requests", "rej", "fail", "TTFT p50", "p90", "p99 [95 %]"),
+    *("TPOT p50", "p99 [95 %]", "ITL p50", "p99", "e2e p50", "p99 [95 %]"),
 )
 _COUNTING = {
     "tokenizer": "its tokenizer, so prompts have exactly the asked lengths",
@@ -79,14 +79,13 @@ def row(found: Figures) -> tuple[str, ...]:
         str(found.failed),
         ms(found.ttft.p50),
         ms(found.ttft.p90),
-        ms(found.ttft.p99),
-        interval(found.ttft),
+        p99(found.ttft),
         ms(found.tpot.p50, 1),
-        ms(found.tpot.p99, 1),
+        p99(found.tpot, 1),
         ms(found.itl.p50, 1),
         ms(found.itl.p99, 1),
         ms(found.e2e.p50),
-        ms(found.e2e.p99),
+        p99(found.e2e),
     )
 
 
@@ -95,10 +94,10 @@ def ms(seconds: float, digits: int = 0) -> str:
     return "-" if math.isnan(seconds) else f"{seconds * 1000:.{digits}f}"
 
 
-def interval(spread: Spread) -> str:
-    """Of the p99, in milliseconds."""
-    low, high = spread.p99_interval
-    return "-" if math.isnan(low) else f"{ms(low)}..{ms(high)}"
+def p99(spread: Spread, digits: int = 0) -> str:
+    """With its interval, in milliseconds."""
+    low, high = (ms(edge, digits) for edge in spread.p99_interval)
+    return "-" if low == "-" else f"{ms(spread.p99, digits)} [{low}..{high}]"
 
 
 def load(point: Point) -> str:
