@@ -208,6 +208,17 @@ async def test_two_servers_are_measured_in_turns_with_the_same_load(
     assert "A against B" in page.read_text()
 
 
+async def test_names_are_shown_as_they_are_on_the_page(tmp_path: Path) -> None:
+    trace, page = tmp_path / "<b>$x$.jsonl", tmp_path / "r.html"
+    trace.write_text('{"at": 0, "input": 5, "output": 2}')
+    async with rig(tmp_path, FakeWorker()) as found:
+        assert await bench(found.url, "--trace", str(trace), "--html", str(page)) == 0
+
+    text = page.read_text()
+    assert "<b>$x$" not in text
+    assert "trace &lt;b&gt;$x$.jsonl" in text
+
+
 async def test_the_page_needs_no_script_and_nothing_from_elsewhere(tmp_path: Path) -> None:
     page = tmp_path / "r.html"
     async with OpenAiServer().running() as server:

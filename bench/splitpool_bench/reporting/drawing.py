@@ -19,6 +19,7 @@ CLASS_COLOURS = {"interactive": BLUE, "batch": ORANGE}
 SIDES = {"A": BLUE, "B": ORANGE}
 _STYLE: Any = {
     "svg.fonttype": "none",  # text stays text: small, and it can be searched
+    "text.parse_math": False,  # names of files and models are no formulas
     "svg.hashsalt": "splitpool",  # the same figures give the same file
     "font.family": "sans-serif",
     "font.sans-serif": ["Helvetica", "Arial", "Liberation Sans", "DejaVu Sans"],
