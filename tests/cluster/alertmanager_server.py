@@ -3,7 +3,7 @@
 import contextlib
 import json
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from cluster.monitoring import MonitoringPrograms
@@ -12,9 +12,19 @@ from cluster.processes import Program
 
 @contextlib.contextmanager
 def alerting(
-    programs: MonitoringPrograms, folder: Path, *, port: int, webhook: str, token: Path
+    programs: MonitoringPrograms,
+    folder: Path,
+    *,
+    port: int,
+    webhook: str,
+    token: Path,
+    address: str = "127.0.0.1",
+    launcher: Sequence[str] = (),
 ) -> Iterator[None]:
-    """One that listens on that port of the loopback, until the end of the block."""
+    """One that listens on that port of an address, until the end of the block.
+
+    launcher: what is put before its command.
+    """
     authorization = {"type": "Bearer", "credentials_file": str(token)}
     hook = {
         "url": webhook,
@@ -32,22 +42,23 @@ def alerting(
     file = folder / "alertmanager.yml"
     file.write_text(json.dumps({"route": route, "receivers": receivers}))
     command = [
+        *launcher,
         *(str(programs.alertmanager), f"--config.file={file}"),
         *(f"--storage.path={folder / 'alertmanager'}", "--cluster.listen-address="),
-        f"--web.listen-address=127.0.0.1:{port}",
+        f"--web.listen-address={address}:{port}",
     ]
     program = Program(command, folder / "alertmanager.log")
     program.start()
     try:
-        program.wait(lambda: _ready(port))
+        program.wait(lambda: _ready(f"{address}:{port}"))
         yield
     finally:
         program.stop()
 
 
-def _ready(port: int) -> bool:
+def _ready(at: str) -> bool:
     try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/-/ready", timeout=10) as answer:
+        with urllib.request.urlopen(f"http://{at}/-/ready", timeout=10) as answer:
             return bool(answer.status == 200)
     except OSError:
         return False

@@ -100,6 +100,7 @@ def test_interactive_grows_at_the_cost_of_batch_and_gives_back(
         eventually(lambda: replicas(pool) == (4, 0), "interactive has everything")
         pool.wait("AutoscalingActive", "False", "AtMaximum")
         shown = pool.read()["status"]["pools"]
+        # The condition above was written after the step, with the status of it.
         assert shown["interactive"]["lastScaleReason"].startswith("ScaledOut, ")
         assert shown["batch"]["lastScaleReason"].startswith("GaveWay, 1 to 0")
         assert shown["interactive"]["ttftP99"] == "2000ms"

@@ -98,6 +98,11 @@ def replicas(pool: WatchedPool, name: str = "assistant-interactive") -> int:
     return int(pool.child("Deployment", name)["spec"]["replicas"])
 
 
+def last(pool: WatchedPool) -> str:
+    """Why interactive was scaled last."""
+    return str(pool.read()["status"]["pools"]["interactive"].get("lastScaleReason", ""))
+
+
 @contextlib.asynccontextmanager
 async def workers(pods: ServedPods, pool: WatchedPool, made: Object) -> AsyncIterator[None]:
     """As many interactive workers that answer as the Deployment has replicas."""
@@ -218,8 +223,7 @@ async def _overloaded(pool: WatchedPool, load: Load, prometheus: PrometheusServe
     firing = 'ALERTS{alertname="SplitpoolTTFTP99High",alertstate="firing",pool="assistant"}'
     await soon(lambda: value(prometheus, firing) == 1, "the alert fires")
     await soon(lambda: replicas(pool) > 1, "workers are added")
-    shown = pool.read()["status"]["pools"]["interactive"]
-    assert "SplitpoolTTFTP99High fires" in shown["lastScaleReason"]
+    await soon(lambda: "SplitpoolTTFTP99High fires" in last(pool), "the status says why")
     taken = 'splitpool_operator_alert_calls_total{result="taken"}'
     await soon(lambda: value(prometheus, taken) > 0, "Alertmanager has called")
 
