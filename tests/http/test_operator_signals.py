@@ -186,9 +186,19 @@ async def test_without_a_token_nobody_may_call(
 async def test_a_replica_that_does_not_lead_leaves_the_call_to_the_other(
     endpoint: Endpoint, unused_tcp_port: int
 ) -> None:
+    """On another connection: behind a Service that is what may reach the other."""
     endpoint.leads = False
-    assert await send(endpoint, unused_tcp_port, json.dumps(CALL).encode()) == 503
-    assert endpoint.looked == []
+    body, headers = json.dumps(CALL).encode(), {"Authorization": "Bearer right"}
+    runner = await endpoint.webhook.serve(unused_tcp_port)
+    url = f"http://127.0.0.1:{unused_tcp_port}/alerts"
+    async with aiohttp.ClientSession() as http:
+        async with http.post(url, data=body, headers=headers) as answer:
+            assert (answer.status, answer.headers["Connection"]) == (503, "close")
+        endpoint.leads = True
+        async with http.post(url, data=body, headers=headers) as answer:
+            assert (answer.status, answer.headers.get("Connection")) == (204, None)
+    await runner.cleanup()
+    assert len(endpoint.looked) == 1
 
 
 @pytest.mark.parametrize(("body", "status"), [(b"{", 400), (b" " * (1024**2 + 1), 413)])

@@ -55,7 +55,10 @@ class Webhook:
             headers = {"WWW-Authenticate": "Bearer"}
             return web.Response(status=401, headers=headers), "unauthorized"
         if not self.leading():
-            return web.Response(status=503, headers={"Retry-After": "2"}), "standby"
+            standby = web.Response(status=503, headers={"Retry-After": "2"})
+            # A Service chooses a replica for each connection, and Alertmanager keeps one.
+            standby.force_close()
+            return standby, "standby"
         try:
             async with asyncio.timeout(_BODY_SECONDS):
                 body = await request.read()
