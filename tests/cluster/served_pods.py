@@ -128,12 +128,16 @@ async def served_pods(api: Api, namespace: str) -> AsyncIterator[ServedPods]:
     """Pods of a namespace on a node of their own, until the end of the block."""
     pods = ServedPods(api, namespace)
     now = datetime.datetime.now(datetime.UTC).replace(tzinfo=None)
-    # It stays when the block ends: the pods of other tests must not be put there.
+    # The pods of other tests must not be put there.
     node = api.apply(nodes.node(NODE, {}) | {"spec": {"unschedulable": True}})
-    api.apply(nodes.lease(NODE, now.isoformat(timespec="microseconds") + "Z"))
+    lease = api.apply(nodes.lease(NODE, now.isoformat(timespec="microseconds") + "Z"))
     said = nodes.node_status({}, own_address(), now.isoformat(timespec="seconds") + "Z")
     api.patch({"apiVersion": "v1", "kind": "Node", **node}, {"status": said}, "status")
     try:
         yield pods
     finally:
         await pods.close()
+        for pod in api.listed("v1", "Pod", fieldSelector=f"spec.nodeName={NODE}"):
+            api.delete({"apiVersion": "v1", "kind": "Pod", **pod}, grace_seconds=0)
+        for each in (lease, node):
+            api.delete(each)
