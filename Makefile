@@ -88,8 +88,10 @@ bench: $(DEV_STAMP) ## Measure this machine: kernels, host work, two pools, pref
 	$(BIN)/python bench/two_pools.py
 	$(BIN)/python bench/scaling_day.py
 
-measure: $(DEV_STAMP) ## Measure the operator with 1,000 pools on a real API server; takes long
+measure: $(DEV_STAMP) ## Measure what takes long: 1,000 pools on a real API server; autoscaling on a real node (root, Linux)
 	PYTHONPATH=tests $(BIN)/python -m cluster.scale --pools 1000 --idle-minutes 10
+	@PYTHONPATH=tests $(BIN)/python -m node.packages
+	$(BIN)/python -m pytest -m measured tests/node
 
 clean: ## Remove the environment and all caches of the checkout
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

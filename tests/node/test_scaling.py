@@ -1,7 +1,8 @@
 """Autoscaling with real workers: late first tokens add one, at batch's cost; quiet takes it away.
 
 Workers may use 300m of a CPU, so that another one adds capacity on a small machine. Prometheus,
-Alertmanager, the chart's operator and its rules are real; the windows are short.
+Alertmanager, the chart's operator and its rules are real; the windows are short. It takes seven
+minutes and more: `make measure` runs it, `make test` does not.
 """
 
 from collections.abc import Callable, Iterator
@@ -90,6 +91,8 @@ def replicas(pool: WatchedPool) -> tuple[int, int]:
     return first, second
 
 
+@pytest.mark.measured
+@pytest.mark.timeout(1800)
 def test_late_first_tokens_add_a_worker_in_batchs_place_and_quiet_gives_it_back(
     real: RealCluster, prometheus: PrometheusServer, namespace: str
 ) -> None:
