@@ -7,7 +7,7 @@ RUN_STAMP := $(VENV)/.splitpool-run
 DEV_STAMP := $(VENV)/.splitpool-dev
 POOL ?= examples/smollm2.yaml
 PORT ?= 8080
-TESTS ?= tests
+TESTS ?=
 
 .DEFAULT_GOAL := help
 .PHONY: help install dev up test check fmt crd golden e2e cluster bench measure clean
@@ -41,7 +41,7 @@ up: $(RUN_STAMP) ## Serve POOL (examples/smollm2.yaml) on 127.0.0.1:PORT (8080) 
 	@exec $(BIN)/splitpool up $(POOL) --port $(PORT)
 
 test: $(DEV_STAMP) ## Run all tests, or those of TESTS=path (builds Kubernetes once, for minutes)
-	$(BIN)/python -m pytest $(TESTS)
+	$(BIN)/python $(if $(TESTS),-m pytest $(TESTS),tests/side_by_side.py)
 
 e2e: $(DEV_STAMP) ## Run the tests on a real node (root, Linux; builds programs and images once, for minutes)
 	@PYTHONPATH=tests $(BIN)/python -m node.packages
