@@ -42,7 +42,8 @@ class Identity:
 class Metrics:
     """All series of one worker. Steps are reported by the engine's thread, the rest by the loop.
 
-    `bytes_per_second` is the memory's own speed, against which decode steps are held.
+    `bytes_per_second` is the memory's own speed, as a probe has found it, against which decode
+    steps are held.
     """
 
     def __init__(
@@ -138,7 +139,10 @@ class Metrics:
             step.kv_used_tokens * self._memory[cls].kv_bytes_per_token
             for cls, step in stats.classes.items()
         )
-        self._own.mbu.labels(**self._worker).set(read / self._bytes_per_second / forward)
+        speed = read / forward
+        # Whoever reads faster than the probe at the start shows that the probe was disturbed.
+        self._bytes_per_second = max(self._bytes_per_second, speed)
+        self._own.mbu.labels(**self._worker).set(speed / self._bytes_per_second)
 
     def first_token(self, generation: Generation, choice: Choice, now: float) -> None:
         """A request's prefill is over; its prompt counts now, when it has been served."""
