@@ -1,6 +1,7 @@
 """Operators come and go: one acts at a time, and whatever was interrupted is finished."""
 
 import random
+import time
 from pathlib import Path
 
 import pytest
@@ -36,7 +37,9 @@ def test_of_two_replicas_one_acts_and_the_other_takes_over(
             assert not acts(audit, start, OTHER)
 
             first.kill()
+            begun = time.monotonic()
             eventually(lambda: leader(admin, namespace) == OTHER, "the other leads", seconds=60)
+            print(f"{time.monotonic() - begun:.1f} s from the kill until the other leads")
             killed = audit.mark()
             pool.patch({"spec": {"pools": {"batch": {"maxBatch": 65}}}})
             pool.wait_ready()

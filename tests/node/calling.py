@@ -1,8 +1,8 @@
 """Callers who ask one short question after another, as a program for the cluster's network.
 
 `python -m node.calling ASKED`, with the fields of `streaming.Asked`, of which `streams` is the
-number of callers. It runs until it is told a line, and then says in one line what came of each
-call: a list of objects with the fields of `Call`.
+number of callers. Once it is told a line, each caller ends with the question it has asked, and it
+says in one line what came of all calls: a list of objects with the fields of `Call`.
 """
 
 import asyncio
@@ -35,18 +35,25 @@ class Call:
 async def main(asked: Asked) -> None:
     """Ask until told to stop."""
     calls: list[Call] = []
+    enough = asyncio.Event()
     async with aiohttp.ClientSession(connector=connector(), timeout=TIMEOUT) as http:
-        callers = [
-            asyncio.create_task(_ask(asked, http, number, calls)) for number in range(asked.streams)
-        ]
+        callers = asyncio.gather(
+            *(_ask(asked, http, number, calls, enough) for number in range(asked.streams))
+        )
         await anext(lines())
-        for caller in callers:
-            caller.cancel()
+        enough.set()
+        await callers
     print(json.dumps([dataclasses.asdict(call) for call in calls]), flush=True)
 
 
-async def _ask(asked: Asked, http: aiohttp.ClientSession, number: int, calls: list[Call]) -> None:
-    while True:
+async def _ask(
+    asked: Asked,
+    http: aiohttp.ClientSession,
+    number: int,
+    calls: list[Call],
+    enough: asyncio.Event,
+) -> None:
+    while not enough.is_set():
         stream = Stream(asked, http, number)
         begun = time.time()
         await stream.run()

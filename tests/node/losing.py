@@ -8,24 +8,21 @@ numbers. Root and Linux are needed. Exit status 1 where a figure is over its bar
 """
 
 import argparse
-import contextlib
 import dataclasses
-import json
 import math
-import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import IO
 
 from cluster.watched_pool import WatchedPool
 from node.calling import Call
 from node.cluster import RealCluster, prepare, running
-from node.release import install, program, service_url
+from node.release import install, service_url
 from node.serving import declare, running_pods, wait_ready
 from node.streaming import DONE, Asked, Told
-from node.streams import streaming
+from node.streams import calling, streaming
 from splitpool_bench.report import Check, finish, machine
 from splitpool_bench.stats import p99
 
@@ -46,18 +43,17 @@ class Seen:
     calls: Sequence[Call]
 
 
-def watch(real: RealCluster, pool: WatchedPool, callers: int, seconds: float) -> Seen:
-    """Kill one of the pool's two workers after so many seconds of calls."""
+def watch(real: RealCluster, pool: WatchedPool, count: int, seconds: float) -> Seen:
+    """Kill one of the pool's two workers after so many seconds of calls by `count` callers."""
     model = pool.read()["spec"]["model"]["name"]
     long = Asked(url=service_url(real), model=model, streams=_LONG_STREAMS, tokens=_LONG_TOKENS)
-    short = dataclasses.replace(long, streams=callers, tokens=_QUESTION_TOKENS)
-    with streaming(real, long) as streams, _calling(real, short) as calling:
+    short = dataclasses.replace(long, streams=count, tokens=_QUESTION_TOKENS)
+    with streaming(real, long) as streams, calling(real, short) as callers:
         time.sleep(seconds)
         killed = time.time()
         real.admin.delete(running_pods(pool)[0], grace_seconds=0)
         time.sleep(_AFTERMATH_SECONDS)
-        said, _ = calling.communicate("\n")
-        calls = [Call(**each) for each in json.loads(said)]
+        calls = callers.stop()
         return Seen(killed=killed, streams=streams.told(), calls=calls)
 
 
@@ -96,22 +92,6 @@ def details(seen: Seen) -> dict[str, float]:
         "deletion_to_error_event": max((each.ended for each in lost), default=math.nan)
         - seen.killed,
     }
-
-
-@contextlib.contextmanager
-def _calling(real: RealCluster, asked: Asked) -> Iterator[subprocess.Popen[str]]:
-    command, settings = program("node.calling", json.dumps(dataclasses.asdict(asked)))
-    with subprocess.Popen(
-        real.inside(command),
-        env=settings,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    ) as process:
-        try:
-            yield process
-        finally:
-            process.kill()
 
 
 def main(out: IO[str] = sys.stderr) -> int:

@@ -1,4 +1,4 @@
-"""Streams that are open in the cluster while a test disturbs it, and what came of each."""
+"""Streams and callers in the cluster while a test disturbs it, and what came of each."""
 
 import contextlib
 import dataclasses
@@ -7,6 +7,7 @@ import subprocess
 from collections.abc import Iterator, Sequence
 from typing import IO, Any
 
+from node.calling import Call
 from node.cluster import RealCluster
 from node.release import program
 from node.streaming import Asked, Told
@@ -39,7 +40,32 @@ class OpenStreams:
 @contextlib.contextmanager
 def streaming(real: RealCluster, asked: Asked) -> Iterator[OpenStreams]:
     """Streams in the cluster's network, which all have had a token; ended with the block."""
-    command, settings = program("node.streaming", json.dumps(dataclasses.asdict(asked)))
+    with _inside(real, "node.streaming", asked) as process:
+        yield OpenStreams(process)
+
+
+class Callers:
+    """Who asks one short question after another."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self._process = process
+
+    def stop(self) -> list[Call]:
+        """No more questions; what came of those that were answered."""
+        said, _ = self._process.communicate("\n")
+        return [Call(**each) for each in json.loads(said)]
+
+
+@contextlib.contextmanager
+def calling(real: RealCluster, asked: Asked) -> Iterator[Callers]:
+    """Callers in the cluster's network, as many as `asked` has streams; ended with the block."""
+    with _inside(real, "node.calling", asked) as process:
+        yield Callers(process)
+
+
+@contextlib.contextmanager
+def _inside(real: RealCluster, module: str, asked: Asked) -> Iterator[subprocess.Popen[str]]:
+    command, settings = program(module, json.dumps(dataclasses.asdict(asked)))
     with subprocess.Popen(
         real.inside(command),
         env=settings,
@@ -48,7 +74,7 @@ def streaming(real: RealCluster, asked: Asked) -> Iterator[OpenStreams]:
         text=True,
     ) as process:
         try:
-            yield OpenStreams(process)
+            yield process
         finally:
             process.kill()
 

@@ -16,7 +16,7 @@ from node.pods import is_ready
 from node.release import OPERATOR, ROUTER, pods_of, restart, router_url, service_url
 from node.serving import declare, running_pods, wait_ready
 from node.streaming import DONE, Asked, Told
-from node.streams import by_worker, streaming
+from node.streams import by_worker, calling, streaming
 
 STREAMS = 20
 TOKENS = 300
@@ -129,6 +129,23 @@ def test_a_rolling_update_cuts_no_stream(
     assert len(by_worker(told)) == 2
     assert_whole(told, MANY_TOKENS)
     wait_ready(pool)
+
+
+def test_with_one_worker_requests_wait_while_it_is_replaced(
+    real: RealCluster, asked: Asked, pool: WatchedPool
+) -> None:
+    scale(pool, 1)
+    eventually(lambda: len(pool.pods()) == 1, "a worker has ended", 60)
+    wait_ready(pool)
+    with calling(real, dataclasses.replace(asked, streams=2, tokens=8)) as callers:
+        old = uids(pool.pods())
+        pool.patch({"spec": {"podTemplate": {"env": [{"name": "UPDATED", "value": "2"}]}}})
+        eventually(lambda: not old & uids(pool.pods()), "the old worker has ended", 120)
+        wait_ready(pool)
+        calls = callers.stop()
+
+    assert {each.end for each in calls} == {DONE}
+    assert len({each.worker for each in calls}) == 2
 
 
 def scale(pool: WatchedPool, replicas: int) -> None:
