@@ -137,8 +137,9 @@ void float_product(const P& p, long first, long last) {
 
 #if defined(SPLITPOOL_DOT)
 
-// As many accumulators as the registers hold: 24 of 32.
-constexpr long PAIR_BLOCK = 2, TOKEN_BLOCK = 6;
+// As many accumulators as the registers hold: 24 of 32. Weights come from memory, and are asked for
+// so many columns before they are multiplied.
+constexpr long PAIR_BLOCK = 2, TOKEN_BLOCK = 6, FEW_TOKENS = PAIR_BLOCK * TOKEN_BLOCK, AHEAD = 64;
 
 template <long TOKENS, long PAIRS, class P>
 void dot_block(const P& p, long token, long pair) {
@@ -146,6 +147,8 @@ void dot_block(const P& p, long token, long pair) {
   const auto* x = p.x + token * p.columns;
   for (long k = 0; k < p.columns; k += PAIR<bf16>) {
     uints weights[PAIRS * 2];
+    for (long j = 0; j < PAIRS * 2; ++j)
+      __builtin_prefetch(p.panel(pair * 2 + j) + (k + AHEAD) * LANES);
     for (long j = 0; j < PAIRS; ++j) {
       weights[j * 2] = load_pairs(p.panel((pair + j) * 2) + k * LANES);
       weights[j * 2 + 1] = load_pairs(p.panel((pair + j) * 2 + 1) + k * LANES);
@@ -162,16 +165,18 @@ void dot_block(const P& p, long token, long pair) {
 
 template <long PAIRS, class P>
 void dot_tokens(const P& p, long pair) {
-  long token = 0;
-  for (; token + TOKEN_BLOCK <= p.tokens; token += TOKEN_BLOCK)
-    dot_block<TOKEN_BLOCK, PAIRS>(p, token, pair);
-  for (; token + 3 <= p.tokens; token += 3) dot_block<3, PAIRS>(p, token, pair);
-  for (; token < p.tokens; ++token) dot_block<1, PAIRS>(p, token, pair);
+  by_rows(p.tokens, [&](auto n, long token) { dot_block<n, PAIRS>(p, token, pair); });
 }
 
 template <class P>
 void dot_product(const P& p, long first, long last) {
   long pair = first;
+  // A few tokens are multiplied at once, so that weights, which are what a step waits for, pass by
+  // only once; more go over two pairs of panels that stay in the second cache.
+  if (p.tokens > TOKEN_BLOCK && p.tokens <= FEW_TOKENS)
+    return with_constant<FEW_TOKENS>(p.tokens, [&](auto n) {
+      for (; pair < last; ++pair) dot_block<n, 1>(p, 0, pair);
+    });
   for (; pair + PAIR_BLOCK <= last; pair += PAIR_BLOCK) dot_tokens<PAIR_BLOCK>(p, pair);
   for (; pair < last; ++pair) dot_tokens<1>(p, pair);
 }
