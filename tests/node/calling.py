@@ -1,8 +1,9 @@
 """Callers who ask one short question after another, as a program for the cluster's network.
 
 `python -m node.calling ASKED`, with the fields of `streaming.Asked`, of which `streams` is the
-number of callers. Once it is told a line, each caller ends with the question it has asked, and it
-says in one line what came of all calls: a list of objects with the fields of `Call`.
+number of callers. It says a line once each has had an answer. When it is told a line, each caller
+ends with the question it has asked, and it says in one line what came of all calls: a list of
+objects with the fields of `Call`.
 """
 
 import asyncio
@@ -36,10 +37,17 @@ async def main(asked: Asked) -> None:
     """Ask until told to stop."""
     calls: list[Call] = []
     enough = asyncio.Event()
+    answered = [asyncio.Event() for _ in range(asked.streams)]
     async with aiohttp.ClientSession(connector=connector(), timeout=TIMEOUT) as http:
         callers = asyncio.gather(
-            *(_ask(asked, http, number, calls, enough) for number in range(asked.streams))
+            *(
+                _ask(asked, http, number, calls, first, enough)
+                for number, first in enumerate(answered)
+            )
         )
+        for first in answered:
+            await first.wait()
+        print(flush=True)
         await anext(lines())
         enough.set()
         await callers
@@ -51,6 +59,7 @@ async def _ask(
     http: aiohttp.ClientSession,
     number: int,
     calls: list[Call],
+    first: asyncio.Event,
     enough: asyncio.Event,
 ) -> None:
     while not enough.is_set():
@@ -59,6 +68,7 @@ async def _ask(
         await stream.run()
         told = stream.told
         calls.append(Call(begun=begun, ended=time.time(), worker=told.worker, end=told.end))
+        first.set()
 
 
 if __name__ == "__main__":

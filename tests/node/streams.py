@@ -45,10 +45,11 @@ def streaming(real: RealCluster, asked: Asked) -> Iterator[OpenStreams]:
 
 
 class Callers:
-    """Who asks one short question after another."""
+    """Who asks one short question after another; each has had an answer."""
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self._process = process
+        _pipe(process.stdout).readline()
 
     def stop(self) -> list[Call]:
         """No more questions; what came of those that were answered."""

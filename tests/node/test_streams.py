@@ -145,6 +145,7 @@ def test_with_one_worker_requests_wait_while_it_is_replaced(
         calls = callers.stop()
 
     assert {each.end for each in calls} == {DONE}
+    assert len({each.worker for each in calls}) == 2
 
 
 def scale(pool: WatchedPool, replicas: int) -> None:
