@@ -5,7 +5,7 @@ import subprocess
 from collections.abc import Iterator
 
 from node.cluster import RealCluster
-from node.release import program, service_url
+from node.release import service_url, talking
 
 
 class Offers:
@@ -37,15 +37,5 @@ class Offers:
 @contextlib.contextmanager
 def offering(real: RealCluster, model: str) -> Iterator[Offers]:
     """Through the router's Service, until the end of the block."""
-    command, settings = program("node.offering", service_url(real), model)
-    with subprocess.Popen(
-        real.inside(command),
-        env=settings,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    ) as process:
-        try:
-            yield Offers(process)
-        finally:
-            process.kill()
+    with talking(real, "node.offering", service_url(real), model) as process:
+        yield Offers(process)

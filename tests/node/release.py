@@ -1,8 +1,10 @@
 """The project's own chart on the node: who installs it, and how its router is reached."""
 
+import contextlib
 import os
+import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from cluster import helm
@@ -52,6 +54,23 @@ def pods_of(real: RealCluster, component: str) -> list[Object]:
 def program(module: str, *args: str) -> tuple[list[str], dict[str, str]]:
     """Command and environment of one of the tests' own programs, for `RealCluster.inside`."""
     return [sys.executable, "-m", module, *args], os.environ | {"PYTHONPATH": str(_TESTS)}
+
+
+@contextlib.contextmanager
+def talking(real: RealCluster, module: str, *args: str) -> Iterator[subprocess.Popen[str]]:
+    """Such a program in the cluster's network, told and asked by lines; ended with the block."""
+    command, settings = program(module, *args)
+    with subprocess.Popen(
+        real.inside(command),
+        env=settings,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
 
 
 def service_url(real: RealCluster) -> str:

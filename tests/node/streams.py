@@ -9,7 +9,7 @@ from typing import IO, Any
 
 from node.calling import Call
 from node.cluster import RealCluster
-from node.release import program
+from node.release import talking
 from node.streaming import Asked, Told
 
 
@@ -40,7 +40,7 @@ class OpenStreams:
 @contextlib.contextmanager
 def streaming(real: RealCluster, asked: Asked) -> Iterator[OpenStreams]:
     """Streams in the cluster's network, which all have had a token; ended with the block."""
-    with _inside(real, "node.streaming", asked) as process:
+    with talking(real, "node.streaming", _spelt(asked)) as process:
         yield OpenStreams(process)
 
 
@@ -60,30 +60,18 @@ class Callers:
 @contextlib.contextmanager
 def calling(real: RealCluster, asked: Asked) -> Iterator[Callers]:
     """Callers in the cluster's network, as many as `asked` has streams; ended with the block."""
-    with _inside(real, "node.calling", asked) as process:
+    with talking(real, "node.calling", _spelt(asked)) as process:
         yield Callers(process)
-
-
-@contextlib.contextmanager
-def _inside(real: RealCluster, module: str, asked: Asked) -> Iterator[subprocess.Popen[str]]:
-    command, settings = program(module, json.dumps(dataclasses.asdict(asked)))
-    with subprocess.Popen(
-        real.inside(command),
-        env=settings,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    ) as process:
-        try:
-            yield process
-        finally:
-            process.kill()
 
 
 def by_worker(streams: Sequence[Told]) -> list[list[Told]]:
     """The streams of each worker."""
     workers = {each.worker for each in streams}
     return [[each for each in streams if each.worker == worker] for worker in sorted(workers)]
+
+
+def _spelt(asked: Asked) -> str:
+    return json.dumps(dataclasses.asdict(asked))
 
 
 def _pipe(pipe: IO[str] | None) -> IO[str]:

@@ -5,31 +5,17 @@ when a quiet window needed fewer.
 """
 
 import math
-from collections.abc import Callable
 
 from splitpool_operator.autoscaling import rules
-from splitpool_operator.autoscaling.rules import stay
-from splitpool_operator.autoscaling.signals import Signals, trouble
+from splitpool_operator.autoscaling.rules import Rule, stay
+from splitpool_operator.autoscaling.signals import Signals
 from splitpool_operator.autoscaling.state import Move, Pace, Situation
 from splitpool_operator.reporting import reasons
-
-Rule = Callable[[Situation, Signals, Pace], Move | None]
 
 
 def wish(now: Situation, pace: Pace) -> Move:
     """What the class should have, whatever the budget."""
-    move = rules.unmeasured(now, pace)
-    if move is not None:
-        return move
-    seen = now.signals
-    if seen is None:
-        return rules.blind(now, now.silence)
-    why = trouble(seen, pace.stale)
-    if why is not None:
-        return rules.blind(now, why)
-    found = (rule(now, seen, pace) for rule in RULES)
-    steady = stay(now, reasons.STEADY, "the backlog keeps its deadline")
-    return next((move for move in found if move is not None), steady)
+    return rules.decide(now, pace, RULES, "the backlog keeps its deadline")
 
 
 def behind(now: Situation, seen: Signals, pace: Pace) -> Move | None:

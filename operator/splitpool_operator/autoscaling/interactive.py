@@ -5,11 +5,10 @@ quiet window whose load fewer workers carry.
 """
 
 import math
-from collections.abc import Callable
 
 from splitpool_operator.autoscaling import rules
-from splitpool_operator.autoscaling.rules import stay
-from splitpool_operator.autoscaling.signals import OBJECTIVE, Signals, trouble
+from splitpool_operator.autoscaling.rules import Rule, stay
+from splitpool_operator.autoscaling.signals import OBJECTIVE, Signals
 from splitpool_operator.autoscaling.state import Move, Outgrown, Pace, Situation
 from splitpool_operator.reporting import reasons
 
@@ -18,23 +17,10 @@ ALERT = "SplitpoolTTFTP99High"
 _ROOMY = 0.7
 _CARRIED = 0.8
 
-Rule = Callable[[Situation, Signals, Pace], Move | None]
-
 
 def wish(now: Situation, pace: Pace) -> Move:
     """What the class should have, whatever the budget."""
-    move = rules.unmeasured(now, pace)
-    if move is not None:
-        return move
-    seen = now.signals
-    if seen is None:
-        return rules.blind(now, now.silence)
-    why = trouble(seen, pace.stale)
-    if why is not None:
-        return rules.blind(now, why)
-    found = (rule(now, seen, pace) for rule in RULES)
-    steady = stay(now, reasons.STEADY, f"{ALERT} does not fire")
-    return next((move for move in found if move is not None), steady)
+    return rules.decide(now, pace, RULES, f"{ALERT} does not fire")
 
 
 def aimless(now: Situation, seen: Signals, pace: Pace) -> Move | None:

@@ -1,11 +1,32 @@
 """Which rules hold for both classes? Each says what the class should have, or nothing."""
 
+from collections.abc import Callable, Sequence
+
 from splitpool_operator.autoscaling.signals import Signals, trouble
 from splitpool_operator.autoscaling.state import Move, Pace, Situation
 from splitpool_operator.reporting import reasons
 
+Rule = Callable[[Situation, Signals, Pace], Move | None]
+
 # The quiet window counts where so much of it was measured.
 _OBSERVED = 0.9
+
+
+def decide(now: Situation, pace: Pace, rules: Sequence[Rule], content: str) -> Move:
+    """What needs no signal, else what the first rule that has an answer says of the signals; where
+    none has, everything stays, for the class is content."""
+    move = unmeasured(now, pace)
+    if move is not None:
+        return move
+    seen = now.signals
+    if seen is None:
+        return blind(now, now.silence)
+    why = trouble(seen, pace.stale)
+    if why is not None:
+        return blind(now, why)
+    found = (rule(now, seen, pace) for rule in rules)
+    steady = stay(now, reasons.STEADY, content)
+    return next((move for move in found if move is not None), steady)
 
 
 def stay(now: Situation, reason: str, text: str) -> Move:
