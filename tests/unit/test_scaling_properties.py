@@ -4,14 +4,14 @@ import itertools
 import math
 from dataclasses import replace
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from splitpool_operator.autoscaling.law import decide
 from splitpool_operator.autoscaling.signals import Signals
 from splitpool_operator.autoscaling.state import Decision, Limits, Outgrown, Pace, Scene, Situation
 from splitpool_operator.planning import packing
-from unit.scaling_scenes import CALM, PACE, interactive
+from unit.scaling_scenes import CALM, PACE, batch, interactive
 
 _TICK = 15.0
 _SOME = st.floats(0, 1e7, allow_nan=False)
@@ -144,7 +144,16 @@ def test_without_signals_nothing_moves_that_is_within_its_bounds(
             assert reason == "NoSignals" or not now.replicas
 
 
+# A worker starts for longer than the quiet window lasts, and is not there yet.
+SLOW_START = Scene(
+    interactive=interactive(limits=Limits(low=0, high=0), replicas=0),
+    batch=batch(limits=Limits(low=0, high=1), replicas=1, ready=0, start=601.0, scaled=600.0),
+    room=(1, 0),
+)
+
+
 @given(scenes())
+@example(SLOW_START)
 def test_one_step_per_cooldown(of: Scene) -> None:
     """Only who wakes, gives way or is out of bounds moves so soon after a change."""
     for now, replicas, reason, _ in moves(of, decide(of, PACE)):

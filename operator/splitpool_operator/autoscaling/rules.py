@@ -74,7 +74,7 @@ def crowded(now: Situation) -> Move | None:
 
 def cooling(now: Situation, pace: Pace) -> Move | None:
     """The last step may not have shown its effect yet."""
-    wait = max(pace.cooldown, now.start or 0.0)
+    wait = _effect(now, pace)
     if all(ago is None or ago >= wait for ago in (now.scaled, now.written)):
         return None
     text = "more workers are wanted, and the last change has to show its effect first"
@@ -83,7 +83,12 @@ def cooling(now: Situation, pace: Pace) -> Move | None:
 
 def undisturbed(now: Situation, seen: Signals, pace: Pace) -> bool:
     """Whether the quiet window was measured and began after the last change."""
-    since = max(pace.quiet, pace.cooldown)
+    since = max(pace.quiet, _effect(now, pace))
     changed = now.scaled is not None and now.scaled < since
     measured = seen.observed >= _OBSERVED * pace.quiet
     return measured and not changed
+
+
+def _effect(now: Situation, pace: Pace) -> float:
+    """Seconds until a change shows: the cooldown, or a worker's start where that is longer."""
+    return max(pace.cooldown, now.start or 0.0)
