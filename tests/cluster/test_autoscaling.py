@@ -238,6 +238,32 @@ def test_a_restarted_operator_remembers_its_last_step(
         assert replicas(pool) == first
 
 
+def test_a_deleted_deployment_comes_back_with_the_replicas_that_were_decided(
+    control_plane: ControlPlane, admin: Api, signals: FakePrometheus, pool: WatchedPool
+) -> None:
+    tell(signals, pool, "interactive", **LATE)
+    tell(signals, pool, "batch", **BACKLOG)
+    with operating(control_plane, pool.namespace, USER, flags(signals)):
+        pool.declare(MANAGED)
+        pool.wait("AutoscalingActive", "False", "AtMaximum")
+        before = pool.child("Deployment", "assistant-interactive")
+        assert before["spec"]["replicas"] == 4
+        # No signal would raise it again.
+        signals.status = 503
+        pool.wait("AutoscalingActive", "False", "NoSignals")
+
+        admin.delete(before)
+
+        def again() -> dict[str, Any] | None:
+            found = pool.children().get(("Deployment", "assistant-interactive"))
+            same = found is None or found["metadata"]["uid"] == before["metadata"]["uid"]
+            return None if same else found
+
+        assert eventually(again, "it is made again")["spec"]["replicas"] == 4
+        pool.wait_ready()
+        assert pool.read()["status"]["pools"]["interactive"]["desiredReplicas"] == 4
+
+
 def test_alertmanagers_calls_are_hints_and_forged_ones_are_refused(
     control_plane: ControlPlane,
     signals: FakePrometheus,

@@ -65,7 +65,7 @@ def states(
             "spec": {"replicas": manifest["spec"]["replicas"]},
             "status": {"observedGeneration": seen, **(deployment or {})},
         }
-        result.append(role_state(manifest, live, pods, declared=manifest["spec"]["replicas"]))
+        result.append(role_state(manifest, live, pods, initial=manifest["spec"]["replicas"]))
     return tuple(result)
 
 

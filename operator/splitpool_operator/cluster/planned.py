@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 from pydantic import ValidationError
@@ -22,6 +23,8 @@ from splitpool_operator.rendering.sharing import Unsupported
 from splitpool_operator.reporting import reasons
 from splitpool_operator.reporting.view import Finding
 
+_NOTHING: Mapping[str, Any] = MappingProxyType({})
+
 
 class Rejected(Exception):
     """Nothing is applied; what runs is left as it is."""
@@ -33,10 +36,10 @@ class Rejected(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Planned:
-    """The objects of a pool, and how many workers each role was declared with."""
+    """The objects of a pool, and how many workers each role has where it is made anew."""
 
     manifests: tuple[Manifest, ...]
-    declared: Mapping[str, int]
+    initial: Mapping[str, int]
 
 
 def read(raw: Mapping[str, Any]) -> InferencePool:
@@ -69,12 +72,15 @@ def planned(
     pool: InferencePool,
     installation: Installation,
     store: Store,
-    wanted: Mapping[str, int] | None = None,
+    *,
+    wanted: Mapping[str, int] = _NOTHING,
+    status: Mapping[str, Any] = _NOTHING,
 ) -> Planned:
     """The pool's objects; wanted: replicas by role, as autoscaling has them. Raises Rejected."""
     try:
         made = plan(pool, cores=1)
         kinds_of_worker = roles(made)
+        last = handover.remembered(pool.spec, status)
         counts = {
             role.name: handover.replicas(
                 pool.spec,
@@ -82,7 +88,8 @@ def planned(
                 store.get(
                     kinds.DEPLOYMENT, (pool.metadata.namespace, names.child(pool, role.name))
                 ),
-                (wanted or {}).get(role.name),
+                wanted=wanted.get(role.name),
+                last=last.get(role.name),
             )
             for role in kinds_of_worker
         }
@@ -91,8 +98,11 @@ def planned(
         raise _rejected(reasons.DOES_NOT_FIT, str(error)) from None
     except Unsupported as error:
         raise _rejected(reasons.SHARING_UNSUPPORTED, str(error)) from None
-    declared = {role.name: role.replicas for role in kinds_of_worker}
-    return Planned(manifests=tuple(manifests), declared=declared)
+    initial = {
+        role.name: role.replicas if (count := counts[role.name]) is None else count
+        for role in kinds_of_worker
+    }
+    return Planned(manifests=tuple(manifests), initial=initial)
 
 
 def _age(raw: Mapping[str, Any]) -> tuple[str, str]:

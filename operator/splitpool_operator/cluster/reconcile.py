@@ -68,8 +68,10 @@ class Reconciler:
     async def _pursue(self, raw: Manifest, pool: InferencePool) -> float | None:
         try:
             check_name(raw, pool, self.store.serving(pool.spec.model.name))
-            scaling = await self.autoscaler.scaling(pool, raw.get("status") or {})
-            plan = planned(pool, self.installation, self.store, _wanted(scaling))
+            before = raw.get("status") or {}
+            scaling = await self.autoscaler.scaling(pool, before)
+            wanted = _wanted(scaling)
+            plan = planned(pool, self.installation, self.store, wanted=wanted, status=before)
         except Rejected as rejected:
             running = self._running(pool)
             await self._report(raw, _view(raw, pool, refusal=rejected.finding, roles=running))
@@ -160,15 +162,15 @@ class Reconciler:
     def _states(self, pool: InferencePool, plan: Planned) -> tuple[RoleState, ...]:
         pods = self.store.of_pool(kinds.POD, pool.key)
         return tuple(
-            role_state(manifest, self._known(manifest), pods, declared=declared)
-            for manifest, declared in _deployments(plan)
+            role_state(manifest, self._known(manifest), pods, initial=initial)
+            for manifest, initial in _deployments(plan)
         )
 
     def _running(self, pool: InferencePool) -> tuple[RoleState, ...]:
         """The workers of an earlier declaration, which go on while the present one is refused."""
         pods = self.store.of_pool(kinds.POD, pool.key)
         return tuple(
-            role_state(live, live, pods, declared=0)
+            role_state(live, live, pods, initial=0)
             for live in self.store.of_pool(kinds.DEPLOYMENT, pool.key)
             if owned_by(live, pool.metadata.uid)
         )
@@ -264,7 +266,7 @@ def _foreign(manifest: Manifest, live: Manifest) -> Finding:
 
 def _deployments(plan: Planned) -> list[tuple[Manifest, int]]:
     made = [each for each in plan.manifests if each["kind"] == kinds.DEPLOYMENT.name]
-    return list(zip(made, plan.declared.values(), strict=True))
+    return list(zip(made, plan.initial.values(), strict=True))
 
 
 def _ready_pods(view: View) -> list[PodState]:

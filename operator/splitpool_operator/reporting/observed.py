@@ -61,15 +61,15 @@ def role_state(
     live: Mapping[str, Any] | None,
     pods: Iterable[Mapping[str, Any]],
     *,
-    declared: int,
+    initial: int,
 ) -> RoleState:
-    """The state of the role whose Deployment the manifest is."""
+    """The state of the role whose Deployment the manifest is; initial: its replicas before."""
     wanted = names.revision(manifest["spec"]["template"])
     role = manifest["metadata"]["labels"][names.CLASS]
     mine = [pod for pod in pods if _label(pod, names.CLASS) == role]
     return RoleState(
         name=role,
-        desired=declared if live is None else live["spec"].get("replicas", 1),
+        desired=initial if live is None else live["spec"].get("replicas", 1),
         exists=live is not None and _seen_by_controller(live),
         pods=tuple(pod_state(pod, wanted) for pod in mine if not _finished(pod)),
         trouble=of_deployment((live or {}).get("status") or {}),
