@@ -55,6 +55,17 @@ def test_a_package_is_found_without_importing_it() -> None:
     assert (result.returncode, result.stdout) == (0, "134515008\n"), result.stderr
 
 
+def test_a_card_that_cannot_be_written_is_one_clear_sentence() -> None:
+    command = [sys.executable, "-m", "splitpool_worker", "inspect", "--model", SMOLLM2]
+    with open("/dev/full", "w") as full:
+        result = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True)
+    assert result.returncode == 6
+    assert result.stderr.startswith(
+        "splitpool worker: standard output cannot be written: No space left on device; free room"
+    )
+    assert "Traceback" not in result.stderr
+
+
 def test_the_card_of_smollm2_has_the_published_numbers() -> None:
     card = describe(SMOLLM2, "bfloat16", max_model_len=2048)
     assert card.parameters == 134_515_008

@@ -14,7 +14,7 @@ from typing import NoReturn
 from splitpool_worker import config
 from splitpool_worker.checkpoint import fetch, inspect
 from splitpool_worker.config import ConfigError, WorkerConfig
-from splitpool_worker.exits import Refused, refusing
+from splitpool_worker.exits import OUTPUT_LOST, Refused, refusing
 from splitpool_worker.holding import bind, open_step_log
 from splitpool_worker.sizing import expected_ops, sized
 
@@ -56,7 +56,7 @@ def _inspect(argv: Sequence[str]) -> int:
         max_rows=known.max_rows,
         ops=known.ops,
     )
-    print(json.dumps(card.to_json()))
+    _say(json.dumps(card.to_json()))
     return 0
 
 
@@ -87,9 +87,9 @@ def _fetch(argv: Sequence[str]) -> int:
     parser.add_argument("--to", required=True, type=Path, metavar="FOLDER")
     known = parser.parse_args(argv)
     signal.signal(signal.SIGTERM, _drop)
-    print(f"fetching {known.source} to {known.to}", flush=True)
+    _say(f"fetching {known.source} to {known.to}")
     size = fetch.fetch(known.source, known.to)
-    print(f"fetched {known.source}: {size} bytes", flush=True)
+    _say(f"fetched {known.source}: {size} bytes")
     return 0
 
 
@@ -109,6 +109,16 @@ def _serve(argv: Sequence[str]) -> int:
         from splitpool_worker.launch import launch  # torch reads its threads when imported
 
         return launch(worker, bound, step_log)
+
+
+def _say(line: str) -> None:
+    try:
+        print(line, flush=True)
+    except OSError as error:
+        message = (
+            f"standard output cannot be written: {error.strerror}; free room or write elsewhere"
+        )
+        raise Refused(OUTPUT_LOST, "output_lost", message) from error
 
 
 def _drop(signum: int, frame: object) -> None:

@@ -9,7 +9,7 @@ from splitpool_worker.checkpoint.weights import ModelNotFound, ModelUnreadable
 from splitpool_worker.config import ConfigError
 from splitpool_worker.vram import QuotaTooSmall
 
-BAD_ARGUMENTS, TOO_SMALL, NO_MODEL, NOT_FETCHED = 2, 3, 4, 5
+BAD_ARGUMENTS, TOO_SMALL, NO_MODEL, NOT_FETCHED, OUTPUT_LOST = 2, 3, 4, 5, 6
 
 _KNOWN: tuple[tuple[type[Exception], int, str], ...] = (
     (ConfigError, BAD_ARGUMENTS, "bad_arguments"),
