@@ -90,6 +90,7 @@ bench: $(DEV_STAMP) ## Measure this machine: kernels, host work, two pools, pref
 
 measure: $(DEV_STAMP) ## Measure what takes long: 1,000 pools on a real API server; autoscaling on a real node (root, Linux)
 	PYTHONPATH=tests $(BIN)/python -m cluster.scale --pools 1000 --idle-minutes 10
+	PYTHONPATH=tests $(BIN)/python -m cluster.scale --pools 200 --idle-minutes 5 --managed
 	@PYTHONPATH=tests $(BIN)/python -m node.packages
 	$(BIN)/python -m pytest -m measured tests/node
 

@@ -1,13 +1,15 @@
 """How does the operator bear many pools? Convergence, requests, memory, and writes when idle.
 
 PYTHONPATH=tests python -m cluster.scale --pools 1000 --idle-minutes 10
+PYTHONPATH=tests python -m cluster.scale --pools 200 --idle-minutes 5 --managed
 
 It says on stderr how far it is, and prints its numbers as JSON; the witness of all requests is the
-API server's audit log.
+API server's audit log. Managed pools are looked at every 15 s, with the signals of a calm day.
 """
 
 import argparse
 import collections
+import contextlib
 import json
 import platform
 import sys
@@ -17,6 +19,7 @@ import urllib.request
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from cluster import usage
@@ -28,9 +31,20 @@ from cluster.crds import condition, install
 from cluster.fake_nodes import KUBELET, FakeNodes, playing
 from cluster.operators import operating
 from cluster.processes import Program, free_ports
+from fakes.fake_prometheus import FakePrometheus, prometheus
+from splitpool_operator.autoscaling.state import Pace
+from splitpool_operator.declaration.pool import CLASSES
 from unit.pool_files import CPU, changed
 
 USER = "scale-operator"
+# One worker of each class whatever happens, so that looking at them never ends in a write.
+MANAGED = {
+    "spec.autoscaling": {
+        "mode": "Managed",
+        "interactive": {"minReplicas": 1, "maxReplicas": 2},
+        "batch": {"minReplicas": 1, "maxReplicas": 1},
+    }
+}
 _PODS_ON_A_NODE = 400
 _CLIENTS = 4
 # Asking is work for the API server too, which shares the machine with what is measured.
@@ -43,22 +57,41 @@ class Stuck(Exception):
     """Nothing has moved for long, or the operator has ended."""
 
 
-def declare(api: Api, namespace: str, count: int) -> None:
-    """Create so many pools."""
-    with ThreadPoolExecutor(_CLIENTS) as pool:
-        list(pool.map(lambda number: api.create(a_pool(namespace, number)), range(count)))
+def declare(
+    api: Api, namespace: str, count: int, changes: Mapping[str, Any] = MappingProxyType({})
+) -> None:
+    """Create so many pools, with changes by path."""
+    pools = [a_pool(namespace, number, changes) for number in range(count)]
+    with ThreadPoolExecutor(_CLIENTS) as threads:
+        list(threads.map(api.create, pools))
 
 
-def a_pool(namespace: str, number: int) -> Object:
+def a_pool(namespace: str, number: int, changes: Mapping[str, Any]) -> Object:
     """One of many pools; no two serve the same model."""
     name = f"pool-{number}"
-    return changed(
-        CPU,
-        {
-            "metadata": {"name": name, "namespace": namespace},
-            "spec.model.name": f"{namespace}-{name}",
-        },
-    )
+    own = {
+        "metadata": {"name": name, "namespace": namespace},
+        "spec.model.name": f"{namespace}-{name}",
+    }
+    return changed(CPU, {**changes, **own})
+
+
+@contextlib.contextmanager
+def calm(namespace: str, count: int, pace: Pace) -> Iterator[FakePrometheus]:
+    """A Prometheus that knows so many pools, of which none has anything to do."""
+    with prometheus(pace) as signals:
+        for number in range(count):
+            for name in CLASSES:
+                signals.tell((namespace, f"pool-{number}", name))
+        yield signals
+
+
+def total(port: int, name: str) -> int:
+    """The sum of a counter of the operator, whatever its labels."""
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
+        lines = answer.read().decode().splitlines()
+    found = [each for each in lines if each.startswith((f"{name} ", f"{name}{{"))]
+    return sum(int(float(each.rpartition(" ")[2])) for each in found)
 
 
 def add_nodes(nodes: FakeNodes, pools: int) -> None:
@@ -67,10 +100,10 @@ def add_nodes(nodes: FakeNodes, pools: int) -> None:
         nodes.add(f"node-{number}", {"memory": "4Ti", "cpu": "1000"})
 
 
-def ready(api: Api, namespace: str) -> int:
-    """How many pools are ready."""
+def ready(api: Api, namespace: str, kind: str = "Ready") -> int:
+    """How many pools are ready, or have another condition."""
     pools = api.listed("splitpool.dev/v1alpha1", "InferencePool", namespace, resourceVersion="0")
-    return sum(condition(each, "Ready") == "True" for each in pools)
+    return sum(condition(each, kind) == "True" for each in pools)
 
 
 def made(api: Api, namespace: str) -> int:
@@ -99,8 +132,11 @@ def besides_the_lease(entries: list[Entry]) -> collections.Counter[str]:
 class Measurement:
     """One control plane with many pools, and an operator that finds them."""
 
-    def __init__(self, plane: ControlPlane, namespace: str, pools: int) -> None:
+    def __init__(
+        self, plane: ControlPlane, namespace: str, pools: int, signals: FakePrometheus | None
+    ) -> None:
         self._plane = plane
+        self._signals = signals
         self._namespace = namespace
         self._pools = pools
         self._begun = time.monotonic()
@@ -109,6 +145,8 @@ class Measurement:
     def run(self, idle: float) -> dict[str, Any]:
         """Numbers of a first convergence, of idle time and of a restart. Raises Stuck."""
         flags = ["--sync-seconds", "60", "--health-port", str(self._port)]
+        if self._signals is not None:
+            flags += ["--prometheus-url", self._signals.url]
         with operating(self._plane, self._namespace, USER, flags) as program:
             first = self._converge(program)
             settling = self._settle(program)
@@ -120,6 +158,7 @@ class Measurement:
             "machine": usage.machine(),
             "python": platform.python_version(),
             "pools": self._pools,
+            "managed": self._signals is not None,
             "firstConvergence": first,
             "untilQuiet": settling,
             "idle": resting,
@@ -165,7 +204,8 @@ class Measurement:
         return {"seconds": round(since - begun, 1), "writesBesidesTheLease": dict(made)}
 
     def _rest(self, program: Program, seconds: float) -> dict[str, Any]:
-        mark, before, reconciles = self._plane.audit.mark(), self._cpu(program), self._reconciles()
+        mark, before = self._plane.audit.mark(), self._cpu(program)
+        reconciles, readings = self._reconciles(), self._readings()
         end, samples = time.monotonic() + seconds, []
         while (left := end - time.monotonic()) > 0:
             samples.append(self._sample(program, f"idle for {left:.0f} s more"))
@@ -178,6 +218,7 @@ class Measurement:
             "leaseWrites": sum(each.resource == "leases" for each in writes),
             "reads": dict(besides_the_lease([each for each in entries if not each.is_write])),
             "reconciles": self._reconciles() - reconciles,
+            "readingsOfPrometheus": self._readings() - readings,
             "cpuSeconds": _difference(self._cpu(program), before),
             "memoryMiB": samples,
         }
@@ -206,10 +247,11 @@ class Measurement:
 
     def _reconciles(self) -> int:
         """How often the operator has looked at a pool, by its own count."""
-        with urllib.request.urlopen(f"http://127.0.0.1:{self._port}/metrics", timeout=10) as answer:
-            lines = answer.read().decode().splitlines()
-        counts = [each for each in lines if each.startswith("splitpool_operator_reconcile_total")]
-        return sum(int(float(each.rpartition(" ")[2])) for each in counts)
+        return total(self._port, "splitpool_operator_reconcile_total")
+
+    def _readings(self) -> int:
+        """How often it has asked Prometheus everything."""
+        return total(self._port, "splitpool_operator_signal_reads_total")
 
     def _say(self, what: str) -> None:
         print(f"{time.monotonic() - self._begun:6.0f} s: {what}", file=sys.stderr, flush=True)
@@ -237,16 +279,20 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--pools", type=int, default=1000)
     parser.add_argument("--idle-minutes", type=float, default=10)
+    parser.add_argument("--managed", action="store_true", help="with autoscaling")
     known = parser.parse_args()
     with (
         tempfile.TemporaryDirectory() as folder,
         running(programs(sys.stderr), Path(folder) / "plane") as plane,
         playing(plane.api(KUBELET, groups=["system:masters"])) as nodes,
+        calm("default", known.pools, Pace()) as signals,
     ):
         install(plane.admin)
         add_nodes(nodes, known.pools)
-        declare(plane.admin, "default", known.pools)
-        found = Measurement(plane, "default", known.pools).run(60 * known.idle_minutes)
+        declare(plane.admin, "default", known.pools, MANAGED if known.managed else {})
+        asked = signals if known.managed else None
+        measurement = Measurement(plane, "default", known.pools, asked)
+        found = measurement.run(60 * known.idle_minutes)
         print(json.dumps(found, indent=1))
 
 
