@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import urllib.error
 import urllib.request
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -54,6 +55,19 @@ def alerting(
         yield
     finally:
         program.stop()
+
+
+def call_webhook(port: int, token: str, namespace: str, pool: str) -> int:
+    """The status by which a webhook on loopback answers who calls as Alertmanager does."""
+    labels = {"namespace": namespace, "pool": pool}
+    body = json.dumps({"version": "4", "alerts": [{"labels": labels, "status": "firing"}]})
+    url, named = f"http://127.0.0.1:{port}/alerts", {"Authorization": f"Bearer {token}"}
+    try:
+        with urllib.request.urlopen(urllib.request.Request(url, body.encode(), named)) as answer:
+            return int(answer.status)
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code
 
 
 def _ready(at: str) -> bool:

@@ -1,16 +1,14 @@
 """Autoscaling on a real API server: replicas follow what a Prometheus says, at the law's pace."""
 
 import asyncio
-import json
-import urllib.error
-import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from cluster.api import Api, eventually
+from cluster.alertmanager_server import call_webhook
+from cluster.api import Api, Object, eventually
 from cluster.audit import AuditLog
 from cluster.control_plane import ControlPlane
 from cluster.fake_nodes import FakeNodes
@@ -178,6 +176,7 @@ def test_external_replicas_are_never_written_and_switching_neither_jumps_nor_fig
     admin: Api,
     audit: AuditLog,
     signals: FakePrometheus,
+    namespace: str,
     pool: WatchedPool,
 ) -> None:
     tell(signals, pool, "interactive", **LATE)
@@ -197,9 +196,11 @@ def test_external_replicas_are_never_written_and_switching_neither_jumps_nor_fig
         pool.wait_ready()
         pool.wait("AutoscalingActive", "False", "External")
         mark = audit.mark()
-        admin.patch(pool.child("Deployment", "assistant-interactive"), {"spec": {"replicas": 2}})
+        hpa = admin.create(an_hpa(namespace, "assistant-interactive", 2))
+        eventually(lambda: replicas(pool) == (2, 1), "the HPA has raised it", 60)
         looked()
         assert (replicas(pool), written(mark)) == ((2, 1), 0)
+        admin.delete(hpa)
         owners = pool.child("Deployment", "assistant-interactive")["metadata"]["managedFields"]
         ours = next(each for each in owners if each["manager"] == "splitpool-operator")
         assert "f:replicas" not in ours["fieldsV1"]["f:spec"]
@@ -219,6 +220,23 @@ def test_external_replicas_are_never_written_and_switching_neither_jumps_nor_fig
 
         pool.patch({"spec": {"autoscaling": {"mode": "Off"}}})
         eventually(lambda: replicas(pool) == (1, 1), "as declared")
+
+
+def an_hpa(namespace: str, deployment: str, low: int) -> Object:
+    """One that wants so many workers before it has any metric."""
+    target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": deployment}
+    resource = {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 50}}
+    return {
+        "apiVersion": "autoscaling/v2",
+        "kind": "HorizontalPodAutoscaler",
+        "metadata": {"name": deployment, "namespace": namespace},
+        "spec": {
+            "scaleTargetRef": target,
+            "minReplicas": low,
+            "maxReplicas": low + 2,
+            "metrics": [{"type": "Resource", "resource": resource}],
+        },
+    }
 
 
 def test_a_restarted_operator_remembers_its_last_step(
@@ -274,21 +292,9 @@ def test_alertmanagers_calls_are_hints_and_forged_ones_are_refused(
     token = tmp_path / "token"
     token.write_text("right")
     webhook = ["--webhook-token-file", str(token), "--webhook-port", str(unused_tcp_port)]
-    labels = {"namespace": pool.namespace, "pool": "assistant"}
-    body = json.dumps({"version": "4", "alerts": [{"labels": labels, "status": "firing"}]})
 
     def call(offered: str) -> int:
-        request = urllib.request.Request(
-            f"http://127.0.0.1:{unused_tcp_port}/alerts",
-            body.encode(),
-            {"Authorization": f"Bearer {offered}"},
-        )
-        try:
-            with urllib.request.urlopen(request) as answer:
-                return int(answer.status)
-        except urllib.error.HTTPError as error:
-            with error:
-                return error.code
+        return call_webhook(unused_tcp_port, offered, pool.namespace, "assistant")
 
     tell(signals, pool, "interactive")
     tell(signals, pool, "batch", **BACKLOG)
