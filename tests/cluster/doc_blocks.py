@@ -1,22 +1,24 @@
-"""Which commands are in a page? Its blocks of shell, with the reason why a test cannot run one."""
+"""Which commands are in the pages? Their blocks of shell, and whether one needs a real node."""
 
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
+from unit.golden import ROOT
+
+DOCS = ROOT / "docs"
 _FENCE = re.compile(r"^```(\w*)$")
-_REASON = re.compile(r"^<!-- not run: (.+) -->$")
+_ON_A_NODE = re.compile(r"^<!-- run on a real node: .+ -->$")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Block:
-    """Some lines of shell; `reason` says why no test runs them."""
+    """Some lines of shell; `on_a_node` where they need a router or a worker that runs."""
 
     page: str
     line: int
     text: str
-    reason: str | None
+    on_a_node: bool
 
     @property
     def name(self) -> str:
@@ -24,9 +26,9 @@ class Block:
         return f"{self.page}:{self.line}"
 
 
-def blocks(file: Path) -> Iterator[Block]:
-    """The blocks marked as sh, in order."""
-    lines = iter(enumerate(file.read_text().splitlines(), 1))
+def blocks(page: str) -> Iterator[Block]:
+    """The blocks of a page of the docs that are marked as sh, in order."""
+    lines = iter(enumerate((DOCS / f"{page}.md").read_text().splitlines(), 1))
     before = ""
     for number, line in lines:
         fence = _FENCE.match(line)
@@ -37,11 +39,23 @@ def blocks(file: Path) -> Iterator[Block]:
                     break
                 body.append(inside)
             if fence[1] == "sh":
-                reason = _REASON.match(before)
                 yield Block(
-                    page=file.name,
+                    page=page,
                     line=number,
                     text="\n".join(body) + "\n",
-                    reason=reason[1] if reason else None,
+                    on_a_node=bool(_ON_A_NODE.match(before)),
                 )
         before = line
+
+
+def guide() -> Iterator[Block]:
+    """The blocks of the guide in its order, and of the pages that speak of its pool."""
+    pages = (
+        *(f"guide/{name}" for name in ("gpu-clusters", "first-pool", "scaling", "security")),
+        *("guide/troubleshooting", "monitoring", "scaling", "fences"),
+        *(f"runbooks/{file.stem}" for file in sorted((DOCS / "runbooks").iterdir())),
+        # It ends with the removal of everything.
+        "guide/upgrades",
+    )
+    for page in pages:
+        yield from blocks(page)

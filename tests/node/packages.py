@@ -20,6 +20,8 @@ _PACKAGES = {
     "mount": "mount",
     "buildah": "buildah",
     "debootstrap": "debootstrap",
+    # By the commands of the docs.
+    "curl": "curl",
 }
 _PLACES = os.pathsep.join((os.environ.get("PATH", os.defpath), "/usr/sbin", "/sbin"))
 
