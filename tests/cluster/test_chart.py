@@ -1,7 +1,6 @@
 """The chart on a real API server: installed, upgraded, rolled back, removed, installed again."""
 
 import base64
-import shutil
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -12,25 +11,12 @@ from cluster import crds
 from cluster.api import Api, ApiError, Object, eventually
 from cluster.control_plane import ControlPlane, running
 from cluster.fake_nodes import KUBELET, FakeNodes, playing
-from cluster.helm import CHART, helm, helm3
-from cluster.releases import Helm, deployment
+from cluster.helm import helm, helm3
+from cluster.releases import NEW_COLUMN, OLD_COLUMN, Helm, columns, deployment, left, older_chart
 from unit.pool_files import CPU, changed
 
 NAMESPACE = "splitpool"
 CRD = "inferencepools.splitpool.dev"
-MANAGED = {"labelSelector": "app.kubernetes.io/instance=splitpool"}
-KINDS = (
-    ("apps/v1", "Deployment"),
-    ("v1", "Service"),
-    ("v1", "ServiceAccount"),
-    ("v1", "Secret"),
-    ("policy/v1", "PodDisruptionBudget"),
-    ("networking.k8s.io/v1", "NetworkPolicy"),
-    ("rbac.authorization.k8s.io/v1", "Role"),
-    ("rbac.authorization.k8s.io/v1", "RoleBinding"),
-    ("rbac.authorization.k8s.io/v1", "ClusterRole"),
-    ("rbac.authorization.k8s.io/v1", "ClusterRoleBinding"),
-)
 
 
 @pytest.fixture(scope="module")
@@ -74,19 +60,13 @@ def _crd_named() -> Object:
     return {key: crds.own()[key] for key in ("apiVersion", "kind", "metadata")}
 
 
-def names(api: Api, version: str, kind: str, **query: str) -> set[str]:
-    return {each["metadata"]["name"] for each in api.listed(version, kind, **query)}
+def names(api: Api, version: str, kind: str) -> set[str]:
+    return {each["metadata"]["name"] for each in api.listed(version, kind)}
 
 
 def secret(api: Api, name: str, key: str, namespace: str = NAMESPACE) -> str:
     data = api.get("v1", "Secret", name, namespace)["data"]
     return base64.b64decode(data[key]).decode()
-
-
-def columns(api: Api) -> set[str]:
-    """The printer columns of the CRD."""
-    crd = api.get("apiextensions.k8s.io/v1", "CustomResourceDefinition", CRD)
-    return {each["name"] for each in crd["spec"]["versions"][0]["additionalPrinterColumns"]}
 
 
 def a_pool() -> Object:
@@ -113,19 +93,16 @@ def test_an_upgrade_keeps_the_secrets_and_renews_the_crd(
     plane: ControlPlane, chart: Helm, tmp_path: Path
 ) -> None:
     admin = plane.admin
-    older = shutil.copytree(CHART, tmp_path / "splitpool")
-    crd = older / "files" / "inferencepools.yaml"
-    crd.write_text(crd.read_text().replace("name: TTFT-P99", "name: Latency"))
     token = ("--set", "internalToken.create=true", "--set", "scope.namespaces={team-a}")
-    chart.install(*token, chart=older)
-    assert "Latency" in columns(admin)
+    chart.install(*token, chart=older_chart(tmp_path))
+    assert columns(admin) == {OLD_COLUMN}
     before = secrets(admin)
     assert before["team-a"] == before["release"]
     router = deployment(admin, NAMESPACE, "router")
 
     chart.install(*token, "--set", "router.accessLog=true")
 
-    assert {"TTFT-P99"} == {"TTFT-P99", "Latency"} & columns(admin)
+    assert columns(admin) == {NEW_COLUMN}
     assert secrets(admin) == before
     template = deployment(admin, NAMESPACE, "router")["spec"]["template"]
     assert "--access-log" in template["spec"]["containers"][0]["args"]
@@ -133,7 +110,7 @@ def test_an_upgrade_keeps_the_secrets_and_renews_the_crd(
         template["metadata"]["annotations"] == router["spec"]["template"]["metadata"]["annotations"]
     )
 
-    chart("rollback", "splitpool", "1", "--wait", "--timeout", "120s")
+    chart("rollback", "splitpool", "1", *chart.waiting)
 
     rolled = deployment(admin, NAMESPACE, "router")
     assert rolled["spec"]["template"] == router["spec"]["template"]
@@ -158,12 +135,9 @@ def test_pools_and_the_token_outlive_the_release_and_are_taken_over_again(
     pool = admin.create(a_pool())
     token = secret(admin, "splitpool-internal", "token")
 
-    chart("uninstall", "splitpool", "--wait", "--timeout", "120s")
+    chart("uninstall", "splitpool", *chart.waiting)
 
-    left = {
-        (kind, name) for version, kind in KINDS for name in names(admin, version, kind, **MANAGED)
-    }
-    assert left == {("Secret", "splitpool-internal")}
+    assert left(admin) == {("Secret", "splitpool-internal")}
     assert admin.reread(pool)["metadata"]["uid"] == pool["metadata"]["uid"]
 
     chart.install(*values)
@@ -179,7 +153,7 @@ def test_a_crd_that_is_not_kept_goes_with_its_pools(plane: ControlPlane, chart: 
     assert "deletes the CustomResourceDefinition, every pool" in said
     pool = admin.create(a_pool())
 
-    chart("uninstall", "splitpool", "--wait", "--timeout", "120s")
+    chart("uninstall", "splitpool", *chart.waiting)
 
     def gone() -> bool:
         try:
@@ -190,7 +164,7 @@ def test_a_crd_that_is_not_kept_goes_with_its_pools(plane: ControlPlane, chart: 
 
     eventually(gone, "the pool is gone")
     assert CRD not in names(admin, "apiextensions.k8s.io/v1", "CustomResourceDefinition")
-    assert not names(admin, "v1", "Secret", **MANAGED)
+    assert not left(admin)
 
 
 def test_a_crd_of_somebody_else_is_left_alone(plane: ControlPlane, chart: Helm) -> None:
@@ -199,6 +173,6 @@ def test_a_crd_of_somebody_else_is_left_alone(plane: ControlPlane, chart: Helm) 
     before = admin.reread(_crd_named())["metadata"]["resourceVersion"]
 
     chart.install("--set", "crds.install=false")
-    chart("uninstall", "splitpool", "--wait", "--timeout", "120s")
+    chart("uninstall", "splitpool", *chart.waiting)
 
     assert admin.reread(_crd_named())["metadata"]["resourceVersion"] == before
