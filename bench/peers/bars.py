@@ -1,0 +1,152 @@
+"""Which bars must splitpool clear, and does it? Ratios of one run with bootstrap intervals. Pure.
+
+Both sides are drawn again, each from its own samples; the percentiles of the ratios are the
+interval (Efron). A bar is met when the whole interval clears it.
+"""
+
+import math
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from peers.figures import (
+    DECODE,
+    OUTPUT,
+    TOTAL,
+    TPOT_P99,
+    TTFT,
+    TTFT_P99,
+    Kind,
+    Measured,
+    failed,
+    samples,
+)
+from peers.workloads import Workload
+from splitpool_bench.stats import Statistic, quantile
+
+Said = Literal["met", "missed", "not decided", "not measured"]
+_ROUNDS = 1000
+_TAIL = 0.025
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bar:
+    """Our figure divided by another must be at least, or at most, a limit."""
+
+    group: str
+    kind: Kind
+    ours: tuple[str, Workload]
+    theirs: tuple[str, Workload]
+    limit: float
+    at_least: bool = False
+
+    @property
+    def bar(self) -> str:
+        """In words."""
+        return f"{'>=' if self.at_least else '<='} {self.limit:g}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """A bar with what was found; NaN where one side is not there."""
+
+    bar: Bar
+    ours: float
+    theirs: float
+    interval: tuple[float, float]
+    failed: int
+    """Requests of both sides that have no whole answer."""
+
+    @property
+    def ratio(self) -> float:
+        """Ours / theirs."""
+        return self.ours / self.theirs if self.theirs else math.nan
+
+    @property
+    def said(self) -> Said:
+        """Whether the whole interval clears the bar, the whole misses it, or neither."""
+        low, high = self.interval
+        if math.isnan(low):
+            return "not measured"
+        if self.bar.at_least:
+            low, high = -high, -low
+        limit = -self.bar.limit if self.bar.at_least else self.bar.limit
+        return "met" if high <= limit else "missed" if low > limit else "not decided"
+
+
+def _bf16(kind: Kind, workload: Workload, theirs: str, limit: float, *, least: bool = False) -> Bar:
+    return Bar(
+        group="bf16",
+        kind=kind,
+        ours=("splitpool-bf16", workload),
+        theirs=(theirs, workload),
+        limit=limit,
+        at_least=least,
+    )
+
+
+def _int8(kind: Kind, workload: Workload, theirs: str, limit: float, *, least: bool = False) -> Bar:
+    return Bar(
+        group="int8",
+        kind=kind,
+        ours=("splitpool-int8", workload),
+        theirs=(theirs, workload),
+        limit=limit,
+        at_least=least,
+    )
+
+
+BARS = (
+    _bf16(DECODE, "W1", "llamacpp-bf16", 1.2, least=True),
+    _bf16(OUTPUT, "W2", "vllm", 1.4, least=True),
+    _bf16(TTFT, "W3", "vllm", 0.85),
+    _bf16(TTFT_P99, "W4", "vllm", 0.8),
+    _bf16(TPOT_P99, "W4", "vllm", 1.0),
+    Bar(
+        group="bf16",
+        kind=TTFT_P99,
+        ours=("splitpool-bf16", "W5"),
+        theirs=("splitpool-bf16", "W4"),
+        limit=1.3,
+    ),
+    _bf16(TTFT_P99, "W5", "vllm", 0.1),
+    _bf16(TOTAL, "W5", "vllm", 0.9, least=True),
+    Bar(
+        group="bf16, Split",
+        kind=TTFT_P99,
+        ours=("splitpool-split", "W5"),
+        theirs=("splitpool-split", "W4"),
+        limit=2.0,
+    ),
+    _int8(DECODE, "W1", "llamacpp-q8_0", 1.4, least=True),
+    _int8(OUTPUT, "W2", "vllm", 2.0, least=True),
+    _int8(TTFT, "W3", "openvino-int8", 0.75),
+)
+
+
+def judge(bar: Bar, measured: Measured) -> Verdict:
+    """Hold a bar against what was measured."""
+    ours, theirs = measured.get(bar.ours, ()), measured.get(bar.theirs, ())
+    a, b = samples(bar.kind, ours), samples(bar.kind, theirs)
+    statistic = bar.kind.statistic
+    nothing = math.nan
+    return Verdict(
+        bar=bar,
+        ours=statistic(a) if a else nothing,
+        theirs=statistic(b) if b else nothing,
+        interval=ratio_interval(a, b, statistic) if a and b else (nothing, nothing),
+        failed=failed(ours) + failed(theirs),
+    )
+
+
+def ratio_interval(
+    a: Sequence[float], b: Sequence[float], statistic: Statistic, *, seed: int = 0
+) -> tuple[float, float]:
+    """95 % percentile bootstrap of statistic(a) / statistic(b); both sides are drawn anew."""
+    rng = random.Random(seed)
+    ratios = [
+        statistic(rng.choices(a, k=len(a))) / statistic(rng.choices(b, k=len(b)))
+        for _ in range(_ROUNDS)
+    ]
+    return quantile(ratios, _TAIL), quantile(ratios, 1 - _TAIL)

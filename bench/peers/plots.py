@@ -1,0 +1,64 @@
+"""How do the servers look side by side? Throughput of W2, and the waits of W4 and W5, as SVG."""
+
+from collections.abc import Sequence
+from statistics import median
+
+from matplotlib.axes import Axes
+
+from peers.figures import OUTPUT, TTFT, Measured, samples
+from peers.servers import Server
+from peers.workloads import Workload
+from splitpool_bench.reporting.drawing import (
+    BLUE,
+    GREEN,
+    GREY,
+    ORANGE,
+    PURPLE,
+    RED,
+    SKY,
+    YELLOW,
+    panels,
+    plain_log,
+)
+
+_COLOURS = (BLUE, SKY, GREEN, RED, ORANGE, YELLOW, PURPLE, GREY)
+
+
+def plot(measured: Measured, known: Sequence[Server]) -> str:
+    """Three panels; each server keeps its colour."""
+    with panels(3, height=3.6) as sheet:
+        throughput, alone, flooded = sheet.axes
+        _throughput(throughput, measured, known)
+        _waits(alone, measured, known, "W4")
+        _waits(flooded, measured, known, "W5")
+    return sheet.svg + "\n"
+
+
+def _throughput(axes: Axes, measured: Measured, known: Sequence[Server]) -> None:
+    shown = [
+        (server, colour, samples(OUTPUT, documents))
+        for server, colour in zip(known, _COLOURS, strict=True)
+        if (documents := measured.get((server.name, "W2")))
+    ]
+    for row, (_, colour, values) in enumerate(shown):
+        middle = median(values)
+        axes.barh(row, middle, color=colour, height=0.6)
+        axes.plot([min(values), max(values)], [row, row], color="#000000", linewidth=1.5)
+    axes.set_yticks(range(len(shown)), [server.title for server, *_ in shown])
+    axes.invert_yaxis()
+    axes.grid(visible=False, axis="y")
+    axes.set(title="W2: 64 at once", xlabel="output tokens/s (line: least to most)")
+
+
+def _waits(axes: Axes, measured: Measured, known: Sequence[Server], workload: Workload) -> None:
+    for server, colour in zip(known, _COLOURS, strict=True):
+        documents = measured.get((server.name, workload))
+        values = sorted(samples(TTFT, documents)) if documents else []
+        if values:
+            shares = [(n + 1) / len(values) for n in range(len(values))]
+            axes.plot(values, shares, color=colour, label=server.title)
+    if axes.lines:
+        plain_log(axes, "x")
+        axes.legend()
+    beside = " beside batch jobs" if workload == "W5" else ""
+    axes.set(title=f"{workload}: short requests{beside}", xlabel="TTFT, ms", ylabel="share")
