@@ -8,12 +8,14 @@ DEV_STAMP := $(VENV)/.splitpool-dev
 POOL ?= examples/smollm2.yaml
 PORT ?= 8080
 TESTS ?=
+PEERS ?=
+OPTIONS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help install dev up test check fmt crd golden e2e cluster bench measure clean
+.PHONY: help install dev up test check fmt crd golden e2e cluster bench peers bench-peers measure clean
 
 help: ## List what can be made
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 # uv keeps its downloads in a cache outside the checkout: the first install fetches about 5 GB (torch),
 # the next one takes seconds.
@@ -87,6 +89,12 @@ bench: $(DEV_STAMP) ## Measure this machine: kernels, host work, two pools, pref
 	$(BIN)/python bench/health_under_load.py
 	$(BIN)/python bench/two_pools.py
 	$(BIN)/python bench/scaling_day.py
+
+peers: $(DEV_STAMP) ## Install other servers outside the checkout (15 GB), or those of PEERS="vllm llamacpp"
+	PYTHONPATH=bench $(BIN)/python -m peers.install $(PEERS)
+
+bench-peers: $(DEV_STAMP) ## Measure beside the installed peers for hours, write docs/benchmarks.md; OPTIONS=--quick is short
+	PYTHONPATH=bench $(BIN)/python -m peers $(OPTIONS)
 
 measure: $(DEV_STAMP) ## Measure what takes long: 1,000 pools on a real API server; autoscaling on a real node (root, Linux)
 	PYTHONPATH=tests $(BIN)/python -m cluster.scale --pools 1000 --idle-minutes 10
