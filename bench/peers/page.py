@@ -22,9 +22,9 @@ length that was asked for; no words are sent twice, so no prefix cache answers. 
 claim about other machines or models.
 """
 
-_HOW = """Medians, with [least..most] of the requests (W1, W3, TTFT, TPOT) or repeats (rates); p99 is of the
-short requests of all repeats together, with its 95 % bootstrap interval. Short requests are all but
-the batch jobs of W5; failed counts both.
+_HOW = """Medians, with [least..most] of requests (W1, W3, TTFT, TPOT) or of repeats (rates);
+p99 is of the short requests of all repeats together, with its 95 % bootstrap interval. Short
+requests are all but the batch jobs of W5; failed counts both.
 """
 
 
