@@ -89,7 +89,11 @@ def test_secrets_come_from_the_environment() -> None:
         ((*BATCH, "--token-budget", "64"), ("--token-budget", "64", "--max-batch", "raise")),
         ((*INTERACTIVE, "--port", "99999"), ("--port", "99999", "65535")),
         ((*INTERACTIVE, "--max-step-ms", "x"), ("--max-step-ms", "x")),
-        ((*INTERACTIVE, "--quantization", "int8"), ("--quantization", "int8", "none")),
+        ((*INTERACTIVE, "--quantization", "int4"), ("--quantization", "int4", "none", "int8")),
+        (
+            (*INTERACTIVE, "--quantization", "int8", "--device", "cuda"),
+            ("--quantization int8", "cpu", "cuda", "leave it out"),
+        ),
         ((*INTERACTIVE, "--dtype", "float16"), ("--dtype", "float16", "bfloat16")),
         ((*INTERACTIVE, "--bogus"), ("--bogus",)),
         ((*INTERACTIVE, "--resume-mode", "Maybe"), ("--resume-mode", "Maybe", "OnRequest")),

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from splitpool_worker import config
-from splitpool_worker.checkpoint import fetch, inspect
+from splitpool_worker.checkpoint import fetch, footprint, inspect
 from splitpool_worker.config import ConfigError, WorkerConfig
 from splitpool_worker.exits import OUTPUT_LOST, Refused, refusing
 from splitpool_worker.holding import bind, open_step_log
@@ -55,6 +55,7 @@ def _inspect(argv: Sequence[str]) -> int:
         max_tokens=known.max_tokens,
         max_rows=known.max_rows,
         ops=known.ops,
+        quantization=known.quantization,
     )
     _say(json.dumps(card.to_json()))
     return 0
@@ -69,6 +70,7 @@ def _inspect_parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     add("--model", required=True, help="source URI")
     add("--dtype", choices=("bfloat16", "float32"), default="bfloat16")
+    add("--quantization", choices=footprint.QUANTIZATIONS, default="none")
     add("--max-model-len", type=config.number(int, 1))
     add("--block-size", type=config.number(int, 1, 256), default=16)
     add("--max-tokens", type=config.number(int, 1), default=512, help="of the largest step")

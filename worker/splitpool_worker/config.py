@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import Any, NoReturn
 
 from splitpool_quantity.quantity import QuantityError, to_bytes
+from splitpool_worker.checkpoint.footprint import QUANTIZATIONS
 from splitpool_worker.schedule.sequence import LatencyClass
 
 
@@ -46,6 +47,7 @@ class WorkerConfig:
     model_name: str
     model: str
     dtype: str
+    quantization: str
     max_model_len: int | None
     device: str
     host: str
@@ -108,9 +110,10 @@ def parse(argv: Sequence[str], env: Mapping[str, str]) -> WorkerConfig:
         classes.append(parsed)
         head += others
     known = _worker_parser(classes_parser).parse_args(head)
-    if known.quantization != "none":
+    if known.quantization != "none" and known.device != "cpu":
         raise ConfigError(
-            f"--quantization {known.quantization}: only 'none' is supported; leave it out"
+            f"--quantization {known.quantization}: runs on --device cpu only, and the device is "
+            f"{known.device}; leave it out"
         )
     return _config(known, _classes(classes, known.device), env)
 
@@ -136,6 +139,7 @@ def _config(
         model_name=known.model_name,
         model=known.model,
         dtype=known.dtype,
+        quantization=known.quantization,
         max_model_len=known.max_model_len,
         device=known.device,
         host=known.host,
@@ -253,7 +257,12 @@ def _add_model(parser: argparse.ArgumentParser) -> None:
         "--model", required=True, help="file:///DIRECTORY-OR-FILE.gguf or python://PACKAGE/FILE"
     )
     parser.add_argument("--dtype", choices=("bfloat16", "float32"), default="bfloat16")
-    parser.add_argument("--quantization", default="none", help="none is the only one")
+    parser.add_argument(
+        "--quantization",
+        choices=QUANTIZATIONS,
+        default="none",
+        help="int8: weights are quantised when they are loaded, activations row by row (cpu only)",
+    )
     parser.add_argument(
         "--max-model-len", type=number(int, 1), help="longest sequence (default: the model's own)"
     )

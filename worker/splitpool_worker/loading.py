@@ -65,6 +65,7 @@ def _runner(
     return TorchRunner.load(
         config.model,
         dtype=config.dtype,
+        quantization=config.quantization,
         device=config.device,
         ops=ops,
         block_size=config.block_size,

@@ -24,5 +24,6 @@ def sized(config: WorkerConfig, ops: str) -> tuple[ModelCard, Mapping[LatencyCla
         max_tokens=sum(part.token_budget for part in config.classes),
         max_rows=sum(part.max_batch for part in config.classes),
         ops=ops,
+        quantization=config.quantization,
     )
     return card, size_kv(card, {part.cls: part.vram_bytes for part in config.classes})

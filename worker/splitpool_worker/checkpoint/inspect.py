@@ -14,7 +14,7 @@ class BadModelLength(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelCard:
-    """One model at one dtype and maximum length; sizes in bytes."""
+    """One model at one dtype, quantization and maximum length; sizes in bytes."""
 
     architecture: str
     parameters: int
@@ -52,6 +52,7 @@ def describe(
     max_tokens: int = DEFAULT_MAX_TOKENS,
     max_rows: int | None = None,
     ops: str = "cpu",
+    quantization: str = "none",
 ) -> ModelCard:
     """The card of the model at a source URI.
 
@@ -66,7 +67,7 @@ def describe(
     return ModelCard(
         architecture=config.architecture,
         parameters=footprint.parameters(shapes, config),
-        weights_bytes=footprint.weights_bytes(config, itemsize, max_len),
+        weights_bytes=footprint.weights_bytes(config, itemsize, max_len, quantization),
         kv_bytes_per_token=footprint.kv_bytes_per_token(config, itemsize),
         workspace_bytes=footprint.workspace_bytes(
             config,
@@ -75,6 +76,7 @@ def describe(
             rows=min(max_tokens, 64) if max_rows is None else max_rows,
             max_len=max_len,
             ops=ops,
+            quantization=quantization,
         ),
         context_bytes=0,
         model_max_len=config.max_len,

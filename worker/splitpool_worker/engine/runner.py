@@ -46,6 +46,7 @@ class TorchRunner:
         source: str | Path,
         *,
         dtype: str = "bfloat16",
+        quantization: str = "none",
         device: str = "cpu",
         ops: str | Ops = "auto",
         block_size: int = 16,
@@ -69,7 +70,13 @@ class TorchRunner:
         with open_checkpoint(path) as checkpoint:
             config = checkpoint.config
             kind = (
-                choose(ops, where, unsupported=unsupported(config, block_size))
+                choose(
+                    ops,
+                    where,
+                    quantization=quantization,
+                    dtype=DTYPES[dtype],
+                    unsupported=unsupported(config, block_size),
+                )
                 if isinstance(ops, str)
                 else ops
             )

@@ -46,13 +46,18 @@ class Llama:
     @property
     def nbytes(self) -> int:
         """What the weights and rotary tables take; a head that is the embedding counts once."""
-        tensors = [self.rope.cos, self.rope.sin, self.embedding.data, self.norm]
+        held: list[torch.Tensor | Weight] = [
+            self.rope.cos,
+            self.rope.sin,
+            self.norm,
+            self.embedding,
+        ]
         if self.head is not self.embedding:
-            tensors.append(self.head.data)
+            held.append(self.head)
         for layer in self.layers:
-            matrices = (layer.qkv, layer.output, layer.gate_up, layer.down)
-            tensors += [layer.attention_norm, layer.mlp_norm, *(one.data for one in matrices)]
-        return sum(tensor.nbytes for tensor in tensors)
+            held += [layer.attention_norm, layer.qkv, layer.output]
+            held += [layer.mlp_norm, layer.gate_up, layer.down]
+        return sum(one.nbytes for one in held)
 
     def forward(self, at: Indices, kv: KVCache) -> torch.Tensor:
         """Logits [R, vocabulary] in float32, rounded like every activation to the model's dtype."""
@@ -85,7 +90,7 @@ def load_llama(
         parts = [read(name) for name in names]
         return ops.pack(parts[0] if len(parts) == 1 else torch.cat(parts))
 
-    ops.reserve(footprint.matrix_bytes(config, dtype.itemsize))
+    ops.reserve(footprint.matrix_bytes(config, dtype.itemsize, ops.quantization))
     embedding = pack(EMBEDDING)
     return Llama(
         ops=ops,

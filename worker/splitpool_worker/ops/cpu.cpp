@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "native/attention.h"
+#include "native/int8.h"
 #include "native/linear.h"
 #include "native/vector.h"
 
@@ -45,28 +46,87 @@ void embed(T* out, const T* packed, const int64_t* tokens, long count, long colu
 
 template <bool GATED, class T, class Y>
 void linear(Y* y, const T* x, const T* packed, long tokens, long columns, long rows) {
-  const Product<T, Y, GATED> whole{y, x, packed, tokens, columns, rows};
+  const Product<T, Y, GATED> whole{{y, tokens, rows}, x, packed, columns};
+  share(whole.pairs(), whole.panels() * LANES * columns,
+        [&](long first, long last) { product(whole, first, last); });
+}
+
+// Rows of any type to rows of int8.
+template <class T>
+void quantise(uint8_t* out, const T* x, long count, long width) {
+  share(count, count * width, [&](long first, long last) {
+    for (long i = first; i < last; ++i)
+      quantise_row(out + i * row_bytes(width), x + i * width, width);
+  });
+}
+
+// Memory of the calling thread, for what an operation makes and quantises.
+template <class T>
+T* scratch(long count) {
+  thread_local std::vector<T> memory;
+  if (static_cast<long>(memory.size()) < count) memory.resize(count);
+  return memory.data();
+}
+
+template <class T>
+void int8_pack(int8_t* packed, const T* weight, long rows, long columns, long stride,
+               long offset) {
+  share(panels_of(rows), rows * columns, [&](long first, long last) {
+    for (long panel = first; panel < last; ++panel)
+      pack_panel(packed + (panel * stride + offset) * panel_bytes(columns),
+                 weight + panel * LANES * columns, std::min(LANES, rows - panel * LANES), columns);
+  });
+}
+
+template <class T>
+void int8_embed(T* out, const int8_t* packed, const int64_t* tokens, long count, long columns) {
+  share(count, count * columns, [&](long first, long last) {
+    for (long i = first; i < last; ++i) unpack_row(out + i * columns, packed, tokens[i], columns);
+  });
+}
+
+template <bool GATED, class T, class Y>
+void int8_linear(Y* y, const uint8_t* x, const int8_t* packed, long tokens, long columns,
+                 long rows) {
+  const Int8Product<T, Y, GATED> whole{{y, tokens, rows}, x, packed, columns};
   share(whole.pairs(), whole.panels() * LANES * columns,
         [&](long first, long last) { product(whole, first, last); });
 }
 
 // residual += x (where there is an x); out = weight * round(residual / rms(residual)).
 template <class T>
-void add_rms_norm(T* out, T* residual, const T* x, const T* weight, float eps, long count,
-                  long width) {
+void add_rms_norm(T* out, T* residual, const T* x, const T* weight, float eps, long width) {
+  floats squares{};
+  for (long i = 0; i < width; i += WIDTH) {
+    floats value = load(residual + i);
+    if (x) store(residual + i, value = rounded_to<T>(value + load(x + i)));
+    squares += value * value;
+  }
+  const float scale = 1.0f / std::sqrt(sum_of(squares) / width + eps);
+  for (long i = 0; i < width; i += WIDTH) {
+    floats normed = rounded_to<T>(load(residual + i) * scale);
+    store(out + i, normed * load(weight + i));
+  }
+}
+
+template <class T>
+void add_rms_norms(T* out, T* residual, const T* x, const T* weight, float eps, long count,
+                   long width) {
   share(count, count * width, [&](long first, long last) {
-    for (long row = first * width; row < last * width; row += width) {
-      floats squares{};
-      for (long i = row; i < row + width; i += WIDTH) {
-        floats value = load(residual + i);
-        if (x) store(residual + i, value = rounded_to<T>(value + load(x + i)));
-        squares += value * value;
-      }
-      const float scale = 1.0f / std::sqrt(sum_of(squares) / width + eps);
-      for (long i = 0; i < width; i += WIDTH) {
-        floats normed = rounded_to<T>(load(residual + row + i) * scale);
-        store(out + row + i, normed * load(weight + i));
-      }
+    for (long i = first * width; i < last * width; i += width)
+      add_rms_norm(out + i, residual + i, x ? x + i : x, weight, eps, width);
+  });
+}
+
+template <class T>
+void int8_add_rms_norms(uint8_t* out, T* residual, const T* x, const T* weight, float eps,
+                        long count, long width) {
+  share(count, count * width, [&](long first, long last) {
+    T* row = scratch<T>(width);
+    for (long i = first; i < last; ++i) {
+      const long at = i * width;
+      add_rms_norm(row, residual + at, x ? x + at : x, weight, eps, width);
+      quantise_row(out + i * row_bytes(width), row, width);
     }
   });
 }
@@ -212,7 +272,7 @@ long level() {
   }                                                                                              \
   void add_rms_norm_##NAME(T* out, T* residual, const T* x, const T* weight, float eps,          \
                            long count, long width) {                                             \
-    add_rms_norm(out, residual, x, weight, eps, count, width);                                   \
+    add_rms_norms(out, residual, x, weight, eps, count, width);                                  \
   }                                                                                              \
   void rope_and_store_##NAME(T* qkv, const T* cos, const T* sin, const int64_t* positions,       \
                              const int64_t* slots, T* k, T* v, long count, long heads,           \
@@ -228,6 +288,46 @@ long level() {
                         table_width, heads, kv_heads, head_dim, block_size});                    \
   }
 
+#define FOR_INT8(T, NAME)                                                                        \
+  void int8_pack_##NAME(int8_t* packed, const T* weight, long rows, long columns, long stride,   \
+                        long offset) {                                                           \
+    int8_pack(packed, weight, rows, columns, stride, offset);                                    \
+  }                                                                                              \
+  void int8_embed_##NAME(T* out, const int8_t* packed, const int64_t* tokens, long count,        \
+                         long columns) {                                                         \
+    int8_embed(out, packed, tokens, count, columns);                                             \
+  }                                                                                              \
+  void int8_linear_##NAME(T* y, const uint8_t* x, const int8_t* packed, long tokens,             \
+                          long columns, long rows) {                                             \
+    int8_linear<false, T>(y, x, packed, tokens, columns, rows);                                  \
+  }                                                                                              \
+  void int8_logits_##NAME(float* y, const uint8_t* x, const int8_t* packed, long tokens,         \
+                          long columns, long rows) {                                             \
+    int8_linear<false, T>(y, x, packed, tokens, columns, rows);                                  \
+  }                                                                                              \
+  void int8_gated_##NAME(uint8_t* out, const uint8_t* x, const int8_t* packed, long tokens,      \
+                         long columns, long rows) {                                              \
+    T* product = scratch<T>(tokens * rows);                                                      \
+    int8_linear<true, T>(product, x, packed, tokens, columns, rows);                             \
+    quantise(out, product, tokens, rows);                                                        \
+  }                                                                                              \
+  void int8_add_rms_norm_##NAME(uint8_t* out, T* residual, const T* x, const T* weight,          \
+                                float eps, long count, long width) {                             \
+    int8_add_rms_norms(out, residual, x, weight, eps, count, width);                             \
+  }                                                                                              \
+  void int8_paged_attention_##NAME(uint8_t* out, const T* qkv, const T* k, const T* v,           \
+                                   const int32_t* query_start, const int32_t* context_len,       \
+                                   const int32_t* block_table, long sequences, long table_width, \
+                                   long heads, long kv_heads, long head_dim, long block_size) {  \
+    const long count = query_start[sequences], width = heads * head_dim;                         \
+    T* attended = scratch<T>(count * width);                                                     \
+    paged_attention<T>({attended, qkv, k, v, query_start, context_len, block_table, sequences,   \
+                        table_width, heads, kv_heads, head_dim, block_size});                    \
+    quantise(out, attended, count, width);                                                       \
+  }
+
 FOR_TYPE(bf16, bfloat16)
 FOR_TYPE(float, float32)
+FOR_INT8(bf16, bfloat16)
+FOR_INT8(float, float32)
 }

@@ -1,7 +1,7 @@
 """The operations in C++ for CPUs: AMX or AVX512-BF16 where there is one, AVX2 elsewhere."""
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -49,14 +49,17 @@ class CpuOps:
     """Tensors are contiguous, on the CPU, and of the dtype that the weights were packed in."""
 
     name = "cpu"
+    quantization = "none"
 
     def __init__(self, threads: int, target: Sequence[str] = NATIVE) -> None:
         """Compiles the library if needed. Raises BuildFailed."""
-        loaded = _loaded(library(target))
-        loaded.set_threads(threads)
-        self.level = LEVELS[loaded.level()]
+        self.library = _loaded(library(target))
+        self.library.set_threads(threads)
+        self.level = LEVELS[self.library.level()]
         self._arena: Arena | None = None
-        self._of = {dtype: _Kernels(loaded, name) for dtype, name in DTYPES.items()}
+        self._of = {
+            dtype: Kernels(self.library, name, _SIGNATURES) for dtype, name in DTYPES.items()
+        }
 
     def reserve(self, nbytes: int) -> None:
         self._arena = Arena(nbytes)
@@ -71,15 +74,17 @@ class CpuOps:
         """The panels of the parts in turns: one of the first, one of the second, and so on."""
         rows, columns = parts[0].shape
         panels = -(-rows // LANES)
-        count, dtype = len(parts) * panels * LANES * columns, parts[0].dtype
-        data = self._arena.take(count, dtype) if self._arena else None
-        if data is None:
-            data = torch.empty(count, dtype=dtype)
+        dtype = parts[0].dtype
+        data = self._room(len(parts) * panels * LANES * columns, dtype)
         for offset, part in enumerate(parts):
             self._of[dtype].pack(
                 data.data_ptr(), part.contiguous().data_ptr(), rows, columns, len(parts), offset
             )
         return Weight(data=data, rows=rows, columns=columns)
+
+    def _room(self, count: int, dtype: torch.dtype) -> torch.Tensor:
+        taken = self._arena.take(count, dtype) if self._arena else None
+        return torch.empty(count, dtype=dtype) if taken is None else taken
 
     def block_shapes(
         self, block_size: int, num_kv_heads: int, head_dim: int
@@ -157,7 +162,14 @@ class CpuOps:
     def paged_attention(self, qkv: torch.Tensor, at: Indices, cache: LayerCache) -> torch.Tensor:
         heads = _heads(qkv, cache)
         out = torch.empty((qkv.shape[0], heads * cache.head_dim), dtype=qkv.dtype)
-        self._of[qkv.dtype].paged_attention(
+        self._attend(self._of[qkv.dtype].paged_attention, out, qkv, at, cache)
+        return out
+
+    @staticmethod
+    def _attend(
+        kernel: Any, out: torch.Tensor, qkv: torch.Tensor, at: Indices, cache: LayerCache
+    ) -> None:
+        kernel(
             out.data_ptr(),
             qkv.data_ptr(),
             cache.k.data_ptr(),
@@ -166,19 +178,20 @@ class CpuOps:
             at.context_len.data_ptr(),
             at.block_table.data_ptr(),
             *at.block_table.shape,
-            heads,
+            _heads(qkv, cache),
             cache.num_kv_heads,
             cache.head_dim,
             cache.block_size,
         )
-        return out
 
 
-class _Kernels:
-    """The library's functions for one dtype."""
+class Kernels:
+    """Functions of the library for one dtype."""
 
-    def __init__(self, loaded: ctypes.CDLL, dtype: str) -> None:
-        for name, arguments in _SIGNATURES.items():
+    def __init__(
+        self, loaded: ctypes.CDLL, dtype: str, signatures: Mapping[str, tuple[type[Any], ...]]
+    ) -> None:
+        for name, arguments in signatures.items():
             function = getattr(loaded, f"{name}_{dtype}")
             function.argtypes, function.restype = arguments, None
             setattr(self, name, function)

@@ -18,6 +18,12 @@ class Weight:
     data: torch.Tensor
     rows: int
     columns: int
+    scales: torch.Tensor | None = None
+    """Of each row, where they are not part of the data."""
+
+    @property
+    def nbytes(self) -> int:
+        return self.data.nbytes + (0 if self.scales is None else self.scales.nbytes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,9 +35,15 @@ class Rope:
 
 
 class Ops(Protocol):
-    """Rows are tokens: prefill and decode rows of all sequences lie flat in one tensor."""
+    """Rows are tokens: prefill and decode rows of all sequences lie flat in one tensor.
+
+    What norms, `gated` and `paged_attention` return is only ever a product's x, so it may be in a
+    form of the implementation's own; its first dimension is the row.
+    """
 
     name: str
+    quantization: str
+    """Of the weights: none or int8."""
 
     def reserve(self, nbytes: int) -> None:
         """What the matrices to be packed will take together."""

@@ -15,6 +15,7 @@ QUERY_ROWS = 64
 
 class ReferenceOps:
     name = "reference"
+    quantization = "none"
 
     def reserve(self, nbytes: int) -> None:
         """Torch allocates each weight by itself."""

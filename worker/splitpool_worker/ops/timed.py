@@ -20,6 +20,7 @@ class TimedOps:
 
     def __init__(self, inner: Ops) -> None:
         self.name = inner.name
+        self.quantization = inner.quantization
         self.linears = 0.0
         self.attention = 0.0
         self._inner = inner

@@ -1,20 +1,17 @@
 // y = x W^T, with W in panels of 16 rows: [rows / 16][columns / PAIR][16][PAIR], which is at once
 // the order of the dot product's lanes and of AMX's right-hand tiles. A row of y never depends on
-// which other rows are computed with it. The MLP's activation is part of its product, so that gate
-// and up are never written.
+// which other rows are computed with it.
 #pragma once
 
 #include <algorithm>
-#include <type_traits>
 #include <vector>
 
 #include "product.h"
+#include "result.h"
 #include "tiles.h"
 #include "vector.h"
 
 namespace splitpool {
-
-inline long panels_of(long rows) { return (rows + LANES - 1) / LANES; }
 
 template <class T>
 void pack_panel(T* panel, const T* weight, long rows, long columns) {
@@ -32,54 +29,14 @@ void unpack_row(T* to, const T* packed, long row, long columns) {
     std::memcpy(to + column, from + column * LANES, sizeof(T) * PAIR<T>);
 }
 
-// silu(gate) * up, each factor rounded as a chain of operations would round it.
-template <class T>
-floats gated(floats gate, floats up) {
-  gate = rounded_to<T>(gate);
-  // The exponent is bounded: 2^127 sends the quotient to 0 as well as infinity does.
-  const floats inverse = exp2_of(-at_least(gate * LOG2_E, broadcast(-127.0f)));
-  return rounded_to<T>(gate / (inverse + 1.0f)) * rounded_to<T>(up);
-}
-
-// What one call computes: rows of x times panels of the weight, two panels at a time. With GATED a
-// pair is sixteen rows of the gate and the same rows of up, and one result of both; `rows` is then
-// the width of that result.
+// What one call computes: rows of x times panels of the weight.
 template <class T, class Y, bool GATED>
-struct Product {
-  Y* y;
+struct Product : Result<T, Y, GATED> {
   const T* x;
   const T* packed;
-  long tokens, columns, rows;
+  long columns;
 
-  long pairs() const { return GATED ? panels_of(rows) : (panels_of(rows) + 1) / 2; }
-  long panels() const { return GATED ? 2 * panels_of(rows) : panels_of(rows); }
-  // A pair without a right panel multiplies its left one twice.
-  const T* panel(long index) const {
-    return packed + std::min(index, panels() - 1) * LANES * columns;
-  }
-
-  // The results of a pair: sixteen of each panel.
-  void store(long token, long pair, const float* left, const float* right) const {
-    for (long lane = 0; lane < LANES; lane += WIDTH)
-      store(token, pair, lane, load(left + lane), load(right + lane));
-  }
-
-  void store(long token, long pair, long lane, floats left, floats right) const {
-    if constexpr (GATED) return write(token, pair * LANES + lane, gated<T>(left, right));
-    write(token, pair * 2 * LANES + lane, left);
-    write(token, (pair * 2 + 1) * LANES + lane, right);
-  }
-
-  // Results from `row` on, of rows that exist; rounded to the model's type whatever the type of y.
-  void write(long token, long row, floats values) const {
-    if constexpr (!std::is_same_v<T, Y>) values = rounded_to<T>(values);
-    Y* to = y + token * rows + row;
-    if (row + WIDTH <= rows) return splitpool::store(to, values);
-    if (row >= rows) return;
-    Y whole[WIDTH];
-    splitpool::store(whole, values);
-    std::memcpy(to, whole, sizeof(Y) * (rows - row));
-  }
+  const T* panel(long index) const { return packed + this->existing(index) * LANES * columns; }
 };
 
 // Of a block of rows as floats, a part of the columns stays in the first cache, all of them in the
@@ -185,16 +142,6 @@ void dot_product(const P& p, long first, long last) {
 
 #if defined(SPLITPOOL_TILES)
 
-// Tiles: 0-3 sums of two blocks of tokens by two panels, 4-5 tokens, 6-7 panels.
-inline void shape_product(long tokens) {
-  const long upper = std::min(tokens, LANES);
-  TileShapes shapes;
-  for (int tile : {0, 1, 4}) shapes.set(tile, upper, 64);
-  for (int tile : {2, 3, 5}) shapes.set(tile, tokens - upper, 64);
-  for (int tile : {6, 7}) shapes.set(tile, LANES, 64);
-  shapes.use();
-}
-
 template <class P>
 void tile_block(const P& p, long token, long tokens, long pair) {
   alignas(64) float sums[4][LANES][LANES];
@@ -233,9 +180,6 @@ void tile_block(const P& p, long token, long tokens, long pair) {
     p.store(token + i, pair, pair_sums[0][i % LANES], pair_sums[1][i % LANES]);
   }
 }
-
-// Panels that stay in the second cache while all tokens pass over them.
-constexpr long GROUP_BYTES = 512 << 10;
 
 template <class P>
 void tile_product(const P& p, long first, long last) {

@@ -1,0 +1,298 @@
+// y = x W^T in int8, with W in panels of 16 rows: [columns / 4][16][4], which is at once the order
+// of the dot product's lanes and of AMX's right-hand tiles, then the rows' scales and what their
+// sums have too much (128 times the sum of their elements). Sums of int8 are exact, so every kernel
+// gives the same bits, whichever rows are computed together.
+#pragma once
+
+#include <algorithm>
+#include <vector>
+
+#include "product.h"
+#include "quantised.h"
+#include "result.h"
+#include "tiles.h"
+#include "vector.h"
+
+namespace splitpool {
+
+constexpr long QUAD = 4;
+inline long panel_bytes(long columns) { return LANES * (columns + 8); }
+
+struct Panel {
+  const int8_t* at;
+  long columns;
+
+  const float* scales() const { return reinterpret_cast<const float*>(at + LANES * columns); }
+  const int32_t* excess() const { return reinterpret_cast<const int32_t*>(scales() + LANES); }
+};
+
+// `rows` rows of the weight, and zeros for the rest of the panel.
+template <class T>
+void pack_panel(int8_t* panel, const T* weight, long rows, long columns) {
+  std::vector<uint8_t> quantised(row_bytes(columns));
+  float scales[LANES] = {};
+  int32_t excess[LANES] = {};
+  std::fill_n(panel, LANES * columns, 0);
+  for (long row = 0; row < rows; ++row) {
+    quantise_row(quantised.data(), weight + row * columns, columns);
+    scales[row] = scale_of(quantised.data());
+    for (long column = 0; column < columns; ++column) {
+      const int32_t element = quantised[HEADER + column] - MIDDLE;
+      panel[(column / QUAD * LANES + row) * QUAD + column % QUAD] = static_cast<int8_t>(element);
+      excess[row] += MIDDLE * element;
+    }
+  }
+  std::memcpy(panel + LANES * columns, scales, sizeof scales);
+  std::memcpy(panel + LANES * columns + sizeof scales, excess, sizeof excess);
+}
+
+template <class T>
+void unpack_row(T* to, const int8_t* packed, long row, long columns) {
+  const Panel panel{packed + row / LANES * panel_bytes(columns), columns};
+  const int8_t* from = panel.at + row % LANES * QUAD;
+  const floats scale = broadcast(panel.scales()[row % LANES]);
+  float values[WIDTH];
+  for (long column = 0; column < columns; column += WIDTH) {
+    for (long i = 0; i < WIDTH; ++i) values[i] = from[(column + i) / QUAD * LANES * QUAD + i % QUAD];
+    store(to + column, load(values) * scale);
+  }
+}
+
+// What one call computes: quantised rows of x times panels of the weight.
+template <class T, class Y, bool GATED>
+struct Int8Product : Result<T, Y, GATED> {
+  const uint8_t* x;
+  const int8_t* packed;
+  long columns;
+
+  const uint8_t* row(long token) const { return x + token * row_bytes(columns); }
+  const uint8_t* elements(long token) const { return row(token) + HEADER; }
+
+  Panel panel(long index) const {
+    return {packed + this->existing(index) * panel_bytes(columns), columns};
+  }
+
+  // Sums of int8 of sixteen lanes of both panels of a pair, as the results that they stand for.
+  void finish(long token, long pair, const int32_t* left, const int32_t* right) const {
+    const float scale = scale_of(row(token));
+    const Panel panels[2] = {panel(pair * 2), panel(pair * 2 + 1)};
+    for (long lane = 0; lane < LANES; lane += WIDTH)
+      this->store(token, pair, lane, value(panels[0], lane, left, scale),
+                  value(panels[1], lane, right, scale));
+  }
+
+  static floats value(Panel panel, long lane, const int32_t* sums, float scale) {
+    const ints sum = raw<ints>(sums + lane) - raw<ints>(panel.excess() + lane);
+    return __builtin_convertvector(sum, floats) * scale * load(panel.scales() + lane);
+  }
+};
+
+#if (defined(__AVX512VNNI__) && defined(__AVX512F__)) || (defined(__AVXVNNI__) && defined(__AVX__))
+#define SPLITPOOL_QUADS 1
+#endif
+
+#if defined(SPLITPOOL_QUADS)
+
+// sums[lane] += sum over q of a[q] * b[lane][q], unsigned times signed.
+inline ints quads(ints sums, ints a, ints b) {
+#if defined(__AVX512VNNI__)
+  return (ints)_mm512_dpbusd_epi32((__m512i)sums, (__m512i)a, (__m512i)b);
+#else
+  return (ints)_mm256_dpbusd_avx_epi32((__m256i)sums, (__m256i)a, (__m256i)b);
+#endif
+}
+
+constexpr long BYTES_AHEAD = 1024;
+// Tokens and pairs of panels at a time: beside their sums fit the lanes of a panel.
+constexpr long QUAD_TOKENS = PIECES == 1 ? 6 : 3, QUAD_PAIRS = PIECES == 1 ? 2 : 1;
+
+template <long TOKENS, long PAIRS, class P>
+void quad_block(const P& p, long token, long pair) {
+  constexpr long PANELS = PAIRS * 2;
+  ints sums[TOKENS][PANELS][PIECES] = {};
+  const uint8_t* x = p.elements(token);
+  const long stride = row_bytes(p.columns);
+  const int8_t* panels[PANELS];
+  for (long j = 0; j < PANELS; ++j) panels[j] = p.panel(pair * 2 + j).at;
+  for (long k = 0; k < p.columns; k += QUAD)
+    for (long j = 0; j < PANELS; ++j) {
+      __builtin_prefetch(panels[j] + k * LANES + BYTES_AHEAD);
+      for (long piece = 0; piece < PIECES; ++piece) {
+        const ints weights = raw<ints>(panels[j] + k * LANES + piece * WIDTH * QUAD);
+        for (long i = 0; i < TOKENS; ++i) {
+          const ints four = ints{} + raw<int32_t>(x + i * stride + k);
+          sums[i][j][piece] = quads(sums[i][j][piece], four, weights);
+        }
+      }
+    }
+  for (long i = 0; i < TOKENS; ++i)
+    for (long j = 0; j < PAIRS; ++j)
+      p.finish(token + i, pair + j, reinterpret_cast<const int32_t*>(sums[i][j * 2]),
+               reinterpret_cast<const int32_t*>(sums[i][j * 2 + 1]));
+}
+
+template <long PAIRS, class P>
+void quad_tokens(const P& p, long pair) {
+  long token = 0;
+  for (; token + QUAD_TOKENS <= p.tokens; token += QUAD_TOKENS)
+    quad_block<QUAD_TOKENS, PAIRS>(p, token, pair);
+  if (token < p.tokens)
+    with_constant<QUAD_TOKENS>(p.tokens - token,
+                               [&](auto n) { quad_block<n, PAIRS>(p, token, pair); });
+}
+
+template <class P>
+void quad_product(const P& p, long first, long last) {
+  long pair = first;
+  for (; pair + QUAD_PAIRS <= last; pair += QUAD_PAIRS) quad_tokens<QUAD_PAIRS>(p, pair);
+  for (; pair < last; ++pair) quad_tokens<1>(p, pair);
+}
+
+#else
+
+// Without a dot product of bytes: elements widened to 16 bits, whose products are added in pairs.
+// A register of weights is half as many lanes, each with two sums.
+typedef Vector<int16_t, WIDTH * 2>::type words;
+constexpr long HALVES = PIECES * 2, WORD_TOKENS = REGISTERS == 32 ? 6 : WIDTH == 8 ? 2 : 1;
+
+inline ints add_pairs(ints sums, words a, words b) {
+#if defined(__AVX512BW__)
+  return sums + (ints)_mm512_madd_epi16((__m512i)a, (__m512i)b);
+#elif defined(__AVX2__)
+  return sums + (ints)_mm256_madd_epi16((__m256i)a, (__m256i)b);
+#elif defined(__SSE2__) && !defined(__AVX__)
+  return sums + (ints)_mm_madd_epi16((__m128i)a, (__m128i)b);
+#else
+  for (long i = 0; i < WIDTH; ++i) sums[i] += a[i * 2] * b[i * 2] + a[i * 2 + 1] * b[i * 2 + 1];
+  return sums;
+#endif
+}
+
+// Elements of `tokens` rows as words, in memory of the thread's own.
+template <class P>
+const int16_t* widened(const P& p, long token, long tokens) {
+  thread_local std::vector<int16_t> memory;
+  if (static_cast<long>(memory.size()) < tokens * p.columns) memory.resize(tokens * p.columns);
+  for (long i = 0; i < tokens; ++i)
+    std::copy_n(p.elements(token + i), p.columns, memory.data() + i * p.columns);
+  return memory.data();
+}
+
+template <long TOKENS, class P>
+void word_block(const P& p, const int16_t* x, long panel, int32_t* results) {
+  typedef Vector<int8_t, WIDTH * 2>::type narrow;
+  ints sums[TOKENS][HALVES] = {};
+  const int8_t* weights = p.panel(panel).at;
+  for (long k = 0; k < p.columns; k += QUAD)
+    for (long half = 0; half < HALVES; ++half) {
+      const narrow bytes = raw<narrow>(weights + k * LANES + half * WIDTH * 2);
+      const words wide = __builtin_convertvector(bytes, words);
+      for (long i = 0; i < TOKENS; ++i) {
+        typedef Vector<int64_t, WIDTH / 2>::type repeated;
+        const words four = (words)(repeated{} + raw<int64_t>(x + i * p.columns + k));
+        sums[i][half] = add_pairs(sums[i][half], four, wide);
+      }
+    }
+  for (long i = 0; i < TOKENS; ++i)
+    for (long lane = 0; lane < LANES; ++lane) {
+      const ints& both = sums[i][lane * 2 / WIDTH];
+      results[i * 2 * LANES + lane] = both[lane * 2 % WIDTH] + both[lane * 2 % WIDTH + 1];
+    }
+}
+
+// Tokens whose words stay in the second cache.
+constexpr long WORDS_BYTES = 256 << 10;
+
+template <class P>
+void word_product(const P& p, long first, long last) {
+  const long most = std::max(WORD_TOKENS, WORDS_BYTES / (p.columns * 2) / WORD_TOKENS * WORD_TOKENS);
+  int32_t results[WORD_TOKENS][2][LANES];
+  for (long start = 0; start < p.tokens; start += most) {
+    const long end = std::min(p.tokens, start + most);
+    const int16_t* x = widened(p, start, end - start);
+    for (long pair = first; pair < last; ++pair)
+      for (long token = start; token < end; token += WORD_TOKENS)
+        with_constant<WORD_TOKENS>(std::min(WORD_TOKENS, end - token), [&](auto n) {
+          const int16_t* rows = x + (token - start) * p.columns;
+          for (long side = 0; side < 2; ++side)
+            word_block<n>(p, rows, pair * 2 + side, results[0][side]);
+          for (long i = 0; i < n; ++i) p.finish(token + i, pair, results[i][0], results[i][1]);
+        });
+  }
+}
+
+#endif
+
+#if defined(SPLITPOOL_TILES) && defined(__AMX_INT8__)
+#define SPLITPOOL_INT8_TILES 1
+
+template <class P>
+void int8_tile_block(const P& p, long token, long tokens, long pair) {
+  alignas(64) int32_t sums[4][LANES][LANES];
+  const uint8_t* x = p.elements(token);
+  const int8_t* left = p.panel(pair * 2).at;
+  const int8_t* right = p.panel(pair * 2 + 1).at;
+  const long stride = row_bytes(p.columns);
+  const bool both = tokens > LANES;
+  settle();
+  _tile_zero(0);
+  _tile_zero(1);
+  if (both) {
+    _tile_zero(2);
+    _tile_zero(3);
+  }
+  for (long k = 0; k < p.columns; k += 64) {
+    _tile_loadd(4, x + k, stride);
+    _tile_loadd(6, left + k * LANES, 64);
+    _tile_dpbusd(0, 4, 6);
+    _tile_loadd(7, right + k * LANES, 64);
+    _tile_dpbusd(1, 4, 7);
+    if (both) {
+      _tile_loadd(5, x + LANES * stride + k, stride);
+      _tile_dpbusd(2, 5, 6);
+      _tile_dpbusd(3, 5, 7);
+    }
+  }
+  _tile_stored(0, sums[0], 64);
+  _tile_stored(1, sums[1], 64);
+  if (both) {
+    _tile_stored(2, sums[2], 64);
+    _tile_stored(3, sums[3], 64);
+  }
+  settle();
+  for (long i = 0; i < tokens; ++i) {
+    const auto* pair_sums = sums + i / LANES * 2;
+    p.finish(token + i, pair, pair_sums[0][i % LANES], pair_sums[1][i % LANES]);
+  }
+}
+
+template <class P>
+void int8_tile_product(const P& p, long first, long last) {
+  const long step = std::max(1L, GROUP_BYTES / (2 * panel_bytes(p.columns)));
+  long shaped = 0;
+  for (long start = first; start < last; start += step)
+    for (long token = 0; token < p.tokens; token += 32) {
+      const long tokens = std::min(32L, p.tokens - token);
+      if (tokens != shaped) shape_product(shaped = tokens);
+      for (long pair = start; pair < std::min(start + step, last); ++pair)
+        int8_tile_block(p, token, tokens, pair);
+    }
+  _tile_release();
+}
+
+#endif
+
+// Pairs first .. last - 1 of all rows of x.
+template <class T, class Y, bool GATED>
+void product(const Int8Product<T, Y, GATED>& p, long first, long last) {
+#if defined(SPLITPOOL_INT8_TILES)
+  if (p.columns % 64 == 0 && tiles_permitted()) return int8_tile_product(p, first, last);
+#endif
+#if defined(SPLITPOOL_QUADS)
+  quad_product(p, first, last);
+#else
+  word_product(p, first, last);
+#endif
+}
+
+}  // namespace splitpool
