@@ -80,7 +80,7 @@ def test_a_quota_that_holds_no_sequence_is_refused_with_the_numbers(tmp_path: Pa
         pytest.param(r"vram: \w+", "vram: 900Gi", "900Gi", id="a quota over the memory"),
         pytest.param(r"vram:", "vramm:", "vram", id="a field misspelt"),
         pytest.param(
-            r"(\n +)(source: \S+)", r"\1\2\1quantization: int8", "quantization", id="int8"
+            r"(\n +)(source: \S+)", r"\1\2\1quantization: int4", "quantization", id="int4"
         ),
     ],
 )

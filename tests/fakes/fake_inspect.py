@@ -25,6 +25,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--model", required=True)
     parser.add_argument("--dtype", required=True)
+    parser.add_argument("--quantization", required=True)
     parser.add_argument("--max-model-len", type=int)
     parser.add_argument("--max-tokens", type=int, required=True)
     parser.add_argument("--max-rows", type=int, required=True)

@@ -250,6 +250,14 @@ RULES_IN_CEL: dict[str, tuple[Cel, ...]] = {
             field=".accelerator.count",
         ),
     ),
+    "int8_on_cpu": (
+        Cel(
+            at="spec",
+            rule=f"{_CPU} || self.model.quantization != 'int8'",
+            message="model.quantization int8 runs on accelerator.type cpu only; write none",
+            field=".model.quantization",
+        ),
+    ),
     "mig_profile_with_mig": (
         *_profile("interactive", _I, "false"),
         *_profile("batch", _B, _SHARED),

@@ -44,7 +44,11 @@ class Model(Part):
     dtype: Literal["bfloat16", "float32"] = Field(
         "bfloat16", description="Type of weights, activations and KV cache."
     )
-    quantization: Literal["none"] = Field("none", description="Quantization of the weights.")
+    quantization: Literal["none", "int8"] = Field(
+        "none",
+        description="int8: weights are quantised when they are loaded, activations token by token; "
+        "cpu only. The KV cache stays in dtype.",
+    )
     max_model_len: Annotated[int, Field(ge=16, le=16_777_216)] | None = Field(
         None, description="Longest sequence (prompt and answer) in tokens; absent: the model's own."
     )

@@ -205,6 +205,16 @@ def _one_count_on_cpu(spec: Spec) -> Iterator[Problem]:
         )
 
 
+def _int8_on_cpu(spec: Spec) -> Iterator[Problem]:
+    kind = spec.accelerator.type
+    if spec.model.quantization == "int8" and kind != "cpu":
+        yield _at(
+            f"int8 runs on accelerator.type cpu only, and the type is {kind}; write none",
+            "model",
+            "quantization",
+        )
+
+
 def _mig_profile_with_mig(spec: Spec) -> Iterator[Problem]:
     shared = defaults.sharing(spec)
     mig = shared is not None and shared.mode == "MIG"
@@ -258,6 +268,7 @@ RULES: tuple[Rule, ...] = (
     _rule(_shared_replicas_equal, "topology", *_REPLICAS),
     _rule(_no_sharing_on_cpu, "accelerator.type", "sharing"),
     _rule(_one_count_on_cpu, "accelerator.type", "accelerator.count"),
+    _rule(_int8_on_cpu, "accelerator.type", "model.quantization"),
     _rule(_mig_profile_with_mig, *_MIG),
     _rule(_shared_mig_profile, *_MIG),
     *(_rule(check, *reads) for check, reads in POD_RULES),

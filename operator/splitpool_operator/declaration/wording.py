@@ -10,9 +10,9 @@ from pydantic_core import ErrorDetails
 from splitpool_operator.declaration.fields import REMEDIES
 from splitpool_operator.declaration.problems import Path, Problem
 
-_NOT_YET = {
-    ("spec", "model", "quantization"): "this version serves unquantised weights only; write none "
-    "(GGUF files of any type are read and served in spec.model.dtype)",
+_HINTS = {
+    ("spec", "model", "quantization"): "write one of them (GGUF files of any type are read, and "
+    "served as dtype and quantization say)",
 }
 _KINDS = {
     "int_type": "a whole number",
@@ -100,8 +100,8 @@ def _choice(error: ErrorDetails, path: Path, _root: type[BaseModel]) -> str:
     known = [word.strip("'") for word in expected.replace(" or ", ", ").split(", ")]
     value = error["input"]
     said = f"{_shown(value)} is not one of {', '.join(known)}"
-    if path in _NOT_YET:
-        return f"{said}; {_NOT_YET[path]}"
+    if path in _HINTS:
+        return f"{said}; {_HINTS[path]}"
     if isinstance(value, bool) and "Off" in known:
         return f'{said}; put "Off" in quotes, YAML takes the bare word for {_shown(value)}'
     close = suggestion(value, known) if isinstance(value, str) else None

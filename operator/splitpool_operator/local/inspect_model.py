@@ -36,6 +36,7 @@ def is_local(spec: Spec) -> bool:
 def inspect(spec: Spec, step: Step, command: Sequence[str] = INSPECT) -> ModelCard:
     """The card of the pool's model for workers of so large a step. Raises InspectFailed."""
     arguments = ["--model", spec.model.source, "--dtype", spec.model.dtype]
+    arguments += ["--quantization", spec.model.quantization]
     if spec.model.max_model_len is not None:
         arguments += ["--max-model-len", str(spec.model.max_model_len)]
     arguments += ["--max-tokens", str(step.tokens), "--max-rows", str(step.rows)]
