@@ -65,8 +65,7 @@ class Fleet:
         up = self._up[name]
         up.used = time.monotonic()
         self._wait(up)
-        if self._nice is not None:
-            up.program.prefer(self._nice)
+        self._prefer(up.program)  # its children too, which are all there by now
         return up.url
 
     def drop(self, name: str) -> None:
@@ -83,6 +82,11 @@ class Fleet:
         self._up[name] = _Up(
             program=program, url=f"http://127.0.0.1:{port}", server=server, used=time.monotonic()
         )
+        self._prefer(program)
+
+    def _prefer(self, program: Program) -> None:
+        if self._nice is not None:
+            program.prefer(self._nice)
 
     def _make_room(self, wanted: int) -> None:
         """Stop those that were used longest ago until a server of so many GiB fits."""
