@@ -36,6 +36,11 @@ class Program:
         return self._process.poll() is not None
 
     @property
+    def pid(self) -> int:
+        """Of the program itself."""
+        return int(self._process.pid)
+
+    @property
     def said(self) -> str:
         """The end of what it has printed."""
         return self._log.read_text(errors="replace")[-_LAST_CHARS:]
@@ -54,17 +59,17 @@ class Program:
             with contextlib.suppress(psutil.NoSuchProcess):
                 give_priority(process.pid, nice)
 
-    def stop(self) -> None:
-        """Ask, wait, then kill what is left of it and its children."""
+    def stop(self, seconds: float = STOP_SECONDS) -> None:
+        """Ask, wait so long, then kill what is left of it and its children."""
         self.go_on()
         family = self._family()
         if not self.ended:
             self._process.send_signal(signal.SIGINT)
-        _, left = psutil.wait_procs(family, timeout=STOP_SECONDS)
+        _, left = psutil.wait_procs(family, timeout=seconds)
         for process in left:
             with contextlib.suppress(psutil.NoSuchProcess):
                 process.kill()
-        psutil.wait_procs(left, timeout=STOP_SECONDS)
+        psutil.wait_procs(left, timeout=seconds)
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)  # children of a program that fell over
 
