@@ -81,11 +81,12 @@ golden: $(DEV_STAMP) ## Refresh tests/golden, dashboards, docs/{inferencepool,op
 		tests/chart/test_rendering.py tests/chart/test_optional.py tests/chart/test_dashboards.py \
 		tests/chart/test_readme.py
 
-bench: $(DEV_STAMP) ## Measure this machine: kernels, host work, two pools, prefix reuse, a day of scaling; leave it idle
+bench: $(DEV_STAMP) ## Measure this machine: kernels, host work, pools, prefixes, router, start, a scaling day; leave it idle
 	$(BIN)/python bench/decode_step.py
 	$(BIN)/python bench/host_overhead.py
 	$(BIN)/python bench/step_profile.py
 	$(BIN)/python bench/prefix_turn.py
+	$(BIN)/python bench/router_cost.py
 	$(BIN)/python bench/health_under_load.py
 	$(BIN)/python bench/two_pools.py
 	$(BIN)/python bench/scaling_day.py

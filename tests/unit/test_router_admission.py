@@ -66,7 +66,7 @@ class Holder:
         self.task = asyncio.create_task(self._hold(queue, cost, order, name))
 
     async def _hold(self, queue: ClassQueue, cost: int, order: list[int], name: int) -> None:
-        async with queue.permit(claim(cost)) as permit:
+        with await queue.permit(claim(cost)) as permit:
             self.permit = permit
             order.append(name)
             await self.letting_go.wait()
@@ -121,7 +121,7 @@ async def fill(queue: ClassQueue, costs: list[int]) -> int:
 
 async def test_a_permit_is_held_to_the_end_of_its_block_and_no_longer() -> None:
     queue = queue_of(worker(100))
-    async with queue.permit(claim(60)):
+    with await queue.permit(claim(60)):
         assert queue.outstanding_tokens == 60
     assert queue.outstanding_tokens == 0
 
@@ -167,22 +167,19 @@ async def test_who_leaves_at_the_moment_of_being_granted_gives_the_grant_back() 
 async def test_waiting_too_long_is_429_where_workers_are_and_503_where_none_is() -> None:
     busy = queue_of(worker(100), timeout=0.01)
     async with filled(busy, [100]):
-        with pytest.raises(QueueTimeout) as late:
-            async with busy.permit(claim(10)):
-                pass
+        with pytest.raises(QueueTimeout) as late, await busy.permit(claim(10)):
+            pass
         assert late.value.retry_after is not None
     empty = queue_of(timeout=0.01)
-    with pytest.raises(NoReadyWorker):
-        async with empty.permit(claim(10)):
-            pass
+    with pytest.raises(NoReadyWorker), await empty.permit(claim(10)):
+        pass
     assert empty.waiting_requests == busy.waiting_requests == 0
 
 
 async def test_a_class_that_can_never_have_workers_refuses_at_once_and_for_good() -> None:
     queue = queue_of(can_come=False)
-    with pytest.raises(NoReadyWorker) as refused:
-        async with queue.permit(claim(1)):
-            pass
+    with pytest.raises(NoReadyWorker) as refused, await queue.permit(claim(1)):
+        pass
     assert not refused.value.curable
 
 
@@ -202,29 +199,27 @@ async def test_closing_refuses_who_waits_and_who_comes() -> None:
         queue.close(ShuttingDown("bye"))
         await settle()
         assert isinstance(waiting.task.exception(), ShuttingDown)
-        with pytest.raises(ShuttingDown):
-            async with queue.permit(claim(1)):
-                pass
+        with pytest.raises(ShuttingDown), await queue.permit(claim(1)):
+            pass
 
 
 async def test_a_declared_limit_counts_what_waits_beside_what_the_workers_hold() -> None:
     queue = queue_of(worker(100), limit=50)
     async with filled(queue, [100, 50]):
-        with pytest.raises(QueueFull, match="150"):
-            async with queue.permit(claim(1)):
-                pass
+        with pytest.raises(QueueFull, match="150"), await queue.permit(claim(1)):
+            pass
 
 
 async def test_a_request_larger_than_the_limit_is_served_when_nobody_else_is_there() -> None:
     queue = queue_of(worker(10))
-    async with queue.permit(claim(1000)) as permit:
+    with await queue.permit(claim(1000)) as permit:
         assert permit.worker is queue.workers[0]
 
 
 async def test_a_moved_permit_loads_its_new_worker_only() -> None:
     one, two = worker(100, "one"), worker(100, "two")
     queue = queue_of(one, two)
-    async with queue.permit(claim(40)) as permit:
+    with await queue.permit(claim(40)) as permit:
         first = permit.worker
         assert permit.move()
         assert permit.worker is not first
@@ -236,7 +231,7 @@ async def test_a_permit_that_waits_again_goes_before_who_came_later() -> None:
     one = worker(100)
     queue = queue_of(one)
     order: list[int] = []
-    async with queue.permit(claim(100)) as permit:
+    with await queue.permit(claim(100)) as permit:
         later = Holder(queue, 100, order, 2)
         await settle()
         one.reachable = False

@@ -199,15 +199,15 @@ def test_a_relay_fires_once_when_it_stands_still_and_never_while_it_moves() -> N
         on_idle=lambda: fired.append("idle"),
         on_stall=lambda: fired.append("stall"),
     )
-    with dog.watch(guard):
-        for second in range(1, 20):
-            clock.now, guard.ticks = second, second
-            dog.sweep()
-        assert fired == []
-        for second in range(20, 30):
-            clock.now = second
-            dog.sweep()
-        assert fired == ["idle"]
+    dog.watch(guard)
+    for second in range(1, 20):
+        clock.now, guard.ticks = second, second
+        dog.sweep()
+    assert fired == []
+    for second in range(20, 30):
+        clock.now = second
+        dog.sweep()
+    assert fired == ["idle"]
 
 
 def test_a_client_that_does_not_read_meets_its_own_limit() -> None:
@@ -220,11 +220,12 @@ def test_a_client_that_does_not_read_meets_its_own_limit() -> None:
         on_stall=lambda: fired.append("stall"),
     )
     guard.writing = True
-    with dog.watch(guard):
-        for second in (0, 1, 2, 3):
-            clock.now = second
-            dog.sweep()
+    dog.watch(guard)
+    for second in (0, 1, 2, 3):
+        clock.now = second
+        dog.sweep()
     assert fired == ["stall"]
+    dog.leave(guard)
     clock.now = 50
     dog.sweep()
     assert fired == ["stall"]

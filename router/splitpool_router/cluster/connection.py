@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from splitpool_kube import kubeconfig, service_account
+from splitpool_kube import service_account
 from splitpool_kube.access import Access, NoAccess
 
 
@@ -12,6 +12,9 @@ def access(env: Mapping[str, str], *, account: Path = service_account.FOLDER) ->
     inside = service_account.access(env, account)
     if inside is not None:
         return inside
+    # Only outside of pods: its YAML reader holds 3 MB.
+    from splitpool_kube import kubeconfig
+
     named = env.get("KUBECONFIG") or kubeconfig.HOME
     files = kubeconfig.files(named)
     if not files:

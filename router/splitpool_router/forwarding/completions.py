@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Mapping
-from contextlib import AsyncExitStack
 from dataclasses import dataclass
 
 from aiohttp import web
@@ -115,13 +114,11 @@ class Completions:
         prompt = order.ask.prompt_estimate(self._fleet.estimator(order.pool.model))
         trip.routed(order.pool, order.cls, order.ask, prompt)
         own_id = request.headers.get(h.REQUEST_ID) == order.request_id
-        async with AsyncExitStack() as stack:
-            live = Live()
-            if order.resumable and own_id:
-                name = (order.caller.id, order.request_id)
-                window = order.pool.resume_window
-                live = stack.enter_context(self._live.hold(name, window=window))
-            return await self._admitted(request, order, trip, stack, live)
+        if not (order.resumable and own_id):
+            return await self._admitted(request, order, trip, Live())
+        name = (order.caller.id, order.request_id)
+        with self._live.hold(name, window=order.pool.resume_window) as live:
+            return await self._admitted(request, order, trip, live)
 
     def _order(self, request: web.Request, body: bytes, ask: Ask, caller: Caller) -> Order:
         pool = self._fleet.pool_of(ask.model)
@@ -146,36 +143,35 @@ class Completions:
         )
 
     async def _admitted(
-        self,
-        request: web.Request,
-        order: Order,
-        trip: Trip,
-        stack: AsyncExitStack,
-        live: Live,
+        self, request: web.Request, order: Order, trip: Trip, live: Live
     ) -> Relayed:
         pressing = Pressing(workers=self._fleet.queue_of(order.pool, order.cls).workers)
         if order.cls is LatencyClass.INTERACTIVE:
-            stack.enter_context(self._yielding.pressure.press(pressing))
+            self._yielding.pressure.press(pressing)
             self._yielding.wake()
-        waiting = clock()
-        cls, permit = await self._permit(order, stack)
-        trip.queue = clock() - waiting
-        if cls is not order.cls:
-            trip.spilled(cls)
-        self._press_on_one(pressing, permit, order)
-        return await self._call(request, order, cls, permit, trip, live, pressing)
+        try:
+            waiting = clock()
+            cls, permit = await self._permit(order)
+            trip.queue = clock() - waiting
+            with permit:
+                if cls is not order.cls:
+                    trip.spilled(cls)
+                self._press_on_one(pressing, permit, order)
+                return await self._call(request, order, cls, permit, trip, live, pressing)
+        finally:
+            self._yielding.pressure.relieve(pressing)
 
-    async def _permit(self, order: Order, stack: AsyncExitStack) -> tuple[LatencyClass, Permit]:
+    async def _permit(self, order: Order) -> tuple[LatencyClass, Permit]:
         """A permit of the order's class, or of batch where the pool lets interactive spill."""
         claim = self._claim(order)
         queue = self._fleet.queue_of(order.pool, order.cls)
         try:
-            return order.cls, await stack.enter_async_context(queue.permit(claim))
+            return order.cls, await queue.permit(claim)
         except (QueueFull, NoReadyWorker):
             if not order.pool.spill_to_batch or order.cls is LatencyClass.BATCH:
                 raise
         queue = self._fleet.queue_of(order.pool, LatencyClass.BATCH)
-        return LatencyClass.BATCH, await stack.enter_async_context(queue.permit(claim))
+        return LatencyClass.BATCH, await queue.permit(claim)
 
     def _claim(self, order: Order) -> Claim:
         reports = (w.report for w in self._fleet.workers_of(order.pool.key))
@@ -223,10 +219,14 @@ class Completions:
             trip.first_content(times, arrived=arrived, writing=writing)
 
         ours = {h.REQUEST_ID: order.request_id, CLASS_HEADER: cls.value}
-        with trip.streaming(answer.content_type == "text/event-stream"):
+        events = answer.content_type == "text/event-stream"
+        trip.streaming(+events)
+        try:
             relayed = await self._relay.pass_on(
                 request, answer, ours=ours, idle_limit=limits.idle, on_first=first
             )
+        finally:
+            trip.streaming(-events)
         self._learn(order, relayed)
         return relayed
 

@@ -5,8 +5,7 @@ parser before a route is found.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 from typing import TypeVar
 
 from aiohttp import web
@@ -29,23 +28,18 @@ class Intake:
         self._large = large
         self.held = 0
 
-    @asynccontextmanager
-    async def body(self, request: web.Request) -> AsyncIterator[bytes]:
+    def body(self, request: web.Request) -> "Body":
         """The body's bytes, counted as held until the block is left."""
-        if (request.content_length or 0) > self._body_limit:
-            raise self._too_large(f"a body of {request.content_length} bytes")
-        counted = _Counted(self)
-        try:
-            yield await self._read(request, counted)
-        finally:
-            counted.give_back()
-            self._large.left(counted.size)
+        return Body(self, request)
 
     async def parsed(self, body: bytes, parse: Callable[[bytes], T]) -> T:
         """What a body says, without holding the loop for a large one. Raises what `parse` does."""
         return await self._large.parse(body, parse)
 
-    async def _read(self, request: web.Request, counted: "_Counted") -> bytes:
+    async def read(self, request: web.Request, counted: "Body") -> bytes:
+        """The whole body, each part counted as it comes; raises what refuses it."""
+        if (request.content_length or 0) > self._body_limit:
+            raise self._too_large(f"a body of {request.content_length} bytes")
         parts: list[bytes] = []
         try:
             async with asyncio.timeout(self._seconds):
@@ -60,6 +54,11 @@ class Intake:
         except web.RequestPayloadError:
             raise _unreadable(request) from None
         return b"".join(parts)
+
+    def left(self, body: "Body") -> None:
+        """The body is no longer held."""
+        self.held -= body.size
+        self._large.left(body.size)
 
     def _refuse_when_full(self) -> None:
         if self.held > self._total_limit:
@@ -84,16 +83,27 @@ def _unreadable(request: web.Request) -> BadRequest:
     )
 
 
-class _Counted:
+class Body:
     """One body's share of what is held."""
 
-    def __init__(self, intake: Intake) -> None:
+    __slots__ = ("_intake", "_request", "size")
+
+    def __init__(self, intake: Intake, request: web.Request) -> None:
         self._intake = intake
+        self._request = request
         self.size = 0
 
+    async def __aenter__(self) -> bytes:
+        try:
+            return await self._intake.read(self._request, self)
+        except BaseException:
+            self._intake.left(self)
+            raise
+
+    async def __aexit__(self, *error: object) -> None:
+        self._intake.left(self)
+
     def add(self, size: int) -> None:
+        """So many bytes have come."""
         self.size += size
         self._intake.held += size
-
-    def give_back(self) -> None:
-        self._intake.held -= self.size

@@ -1,6 +1,6 @@
-"""Copies a worker's answer to the client, chunk by chunk, each write awaited."""
+"""Passes a worker's answer on to the client: events as they come, anything else in one piece."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import aiohttp
@@ -8,17 +8,13 @@ from aiohttp import web
 from multidict import CIMultiDict
 
 from splitpool_router.errors import WorkerBroke, error_event
+from splitpool_router.forwarding.copying import LOST, TAIL, OnFirst, copied
 from splitpool_router.forwarding.headers import downstream
-from splitpool_router.forwarding.sse import Borders, FirstContent, ended, failed
+from splitpool_router.forwarding.sse import failed
 from splitpool_router.forwarding.watchdog import Guard, Watchdog
-from splitpool_router.measuring.trip import clock
 
-_LOST = (aiohttp.ClientError, OSError, RuntimeError)
-_TAIL = 4096
 # An answer up to this size is read before its head is sent, so that a broken one is still a 502.
 _WHOLE = 8 * 2**20
-
-OnFirst = Callable[[Mapping[str, float] | None, float, float], None]
 
 _MESSAGES = {
     "worker_lost": "the worker was lost while it answered; send the request again",
@@ -60,12 +56,13 @@ class Relay:
             on_stall=lambda: _abort(request),
         )
         headers = downstream(answer.headers, ours=ours)
+        self._watchdog.watch(guard)
         try:
-            with self._watchdog.watch(guard):
-                if answer.content_type == "text/event-stream":
-                    return await _events(request, answer, headers, guard, on_first)
-                return await _body(request, answer, headers, guard)
+            if answer.content_type == "text/event-stream":
+                return await _events(request, answer, headers, guard, on_first)
+            return await _body(request, answer, headers, guard)
         finally:
+            self._watchdog.leave(guard)
             answer.close()
 
 
@@ -80,11 +77,8 @@ async def _events(
     headers["X-Accel-Buffering"] = "no"
     out = web.StreamResponse(status=answer.status, headers=headers)
     await out.prepare(request)
-    borders = Borders()
-    tail = await _until_first(answer.content, out, guard, borders, on_first)
-    if tail is not None:
-        tail = await _after_first(answer.content, out, guard, borders, tail)
-    if tail is None or not ended(tail):
+    tail = await copied(answer.content, out, guard, on_first)
+    if tail is None:
         guard.writing = True
         await out.write(error_event(_MESSAGES[guard.reason], code=guard.reason))
         await out.write_eof()
@@ -92,63 +86,6 @@ async def _events(
     await out.write_eof()
     reason = "worker_error" if failed(tail) else "ok"
     return Relayed(response=out, reason=reason, tail=tail)
-
-
-async def _until_first(
-    reader: aiohttp.StreamReader,
-    out: web.StreamResponse,
-    guard: Guard,
-    borders: Borders,
-    on_first: OnFirst,
-) -> bytes | None:
-    """Copies until the first content is written; the last bytes, or None when the worker broke."""
-    first = FirstContent()
-    tail = b""
-    while True:
-        guard.writing = False
-        try:
-            chunk = await reader.readany()
-        except _LOST:
-            return None
-        arrived = clock()
-        if not chunk:
-            return tail
-        guard.ticks += 1
-        part = borders.feed(first.feed(chunk))
-        if not part:
-            continue
-        tail = (tail + part)[-_TAIL:]
-        guard.writing = True
-        writing = clock()
-        await out.write(part)
-        if first.found:
-            on_first(first.times, arrived, writing)
-            return tail
-
-
-async def _after_first(
-    reader: aiohttp.StreamReader,
-    out: web.StreamResponse,
-    guard: Guard,
-    borders: Borders,
-    tail: bytes,
-) -> bytes | None:
-    """Copies the rest; the path of every token, so it only looks for the ends of events."""
-    before, last = b"", tail
-    while True:
-        guard.writing = False
-        try:
-            chunk = await reader.readany()
-        except _LOST:
-            return None if not ended(before + last) else (before + last)[-_TAIL:]
-        if not chunk:
-            return (before + last)[-_TAIL:]
-        guard.ticks += 1
-        part = borders.feed(chunk)
-        if part:
-            before, last = last, part
-            guard.writing = True
-            await out.write(part)
 
 
 async def _body(
@@ -162,12 +99,12 @@ async def _body(
     while size <= _WHOLE:
         try:
             chunk = await answer.content.readany()
-        except _LOST as error:
+        except LOST as error:
             raise WorkerBroke("the worker was lost while it answered", retry_after=1) from error
         if not chunk:
             body = b"".join(parts)
             response = web.Response(status=answer.status, headers=headers, body=body or None)
-            return Relayed(response=response, reason=_reason(answer.status), tail=body[-_TAIL:])
+            return Relayed(response=response, reason=_reason(answer.status), tail=body[-TAIL:])
         guard.ticks += 1
         parts.append(chunk)
         size += len(chunk)
@@ -189,11 +126,11 @@ async def _large_body(
     while chunk:
         guard.writing = True
         await out.write(chunk)
-        tail = (tail + chunk)[-_TAIL:]
+        tail = (tail + chunk)[-TAIL:]
         guard.writing = False
         try:
             chunk = await answer.content.readany()
-        except _LOST:
+        except LOST:
             # The head is out: only a torn connection tells the client that this is not all.
             _abort(request)
             return Relayed(response=out, reason="worker_lost", tail=b"")

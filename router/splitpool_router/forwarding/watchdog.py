@@ -5,8 +5,7 @@ timer.
 """
 
 import asyncio
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 
 
@@ -34,15 +33,14 @@ class Watchdog:
         self._clock = clock
         self._guards: set[Guard] = set()
 
-    @contextmanager
-    def watch(self, guard: Guard) -> Iterator[Guard]:
-        """Watches a relay while the block runs."""
+    def watch(self, guard: Guard) -> None:
+        """Watches a relay until `leave`."""
         guard.since = self._clock()
         self._guards.add(guard)
-        try:
-            yield guard
-        finally:
-            self._guards.discard(guard)
+
+    def leave(self, guard: Guard) -> None:
+        """The relay has ended."""
+        self._guards.discard(guard)
 
     async def run(self) -> None:
         """Until cancelled."""

@@ -1,8 +1,7 @@
 """One request's record: when it passed which point, and what became of it."""
 
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 
 from splitpool_router.fleet.pools import Pool
 from splitpool_router.forwarding.ask import Ask
@@ -70,15 +69,9 @@ class Trip:
         if self._target is not None:
             self._target.first_token(identity.ttft)
 
-    @contextmanager
-    def streaming(self, events: bool) -> Iterator[None]:
-        """Counts an event stream while it is being written."""
-        gauge = self._metrics.active.labels(*self._owner)
-        gauge.inc(events)
-        try:
-            yield
-        finally:
-            gauge.dec(events)
+    def streaming(self, change: int) -> None:
+        """So many more event streams are being written."""
+        self._metrics.active.labels(*self._owner).inc(change)
 
     def finished(self, status: int, reason: str) -> None:
         """The last byte was written, or the refusal."""

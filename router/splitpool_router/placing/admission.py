@@ -6,9 +6,9 @@ bound is on the sum, not on its parts, so that it is the same whatever the mix o
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Collection
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
+from typing import Self
 
 from splitpool_router.errors import NoReadyWorker, QueueFull, QueueTimeout, ShuttingDown
 from splitpool_router.fleet.breaker import Verdict
@@ -46,7 +46,9 @@ Pick = Callable[[Claim, Collection[Worker]], Worker | None]
 
 
 class Permit:
-    """The right to use a worker, held to the last byte."""
+    """The right to use a worker, held to the last byte: `with await queue.permit(claim)`."""
+
+    __slots__ = ("_held", "_queue", "_trial", "claim", "deadline", "worker")
 
     def __init__(self, queue: "ClassQueue", claim: Claim, worker: Worker, deadline: float) -> None:
         self.claim = claim
@@ -56,6 +58,12 @@ class Permit:
         self._held = False
         self._trial = False
         self._take(worker)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.release()
 
     def report(self, outcome: Verdict) -> None:
         """What the worker's answer says about its health."""
@@ -150,15 +158,11 @@ class ClassQueue:
         """Workers that may take requests."""
         return sum(worker.serving for worker in self.workers)
 
-    @asynccontextmanager
-    async def permit(self, claim: Claim) -> AsyncIterator[Permit]:
-        """A worker for the claim, held until the block is left; raises the refusals of errors."""
+    async def permit(self, claim: Claim) -> Permit:
+        """A worker for the claim, held until the permit's block is left; raises the refusals of
+        errors."""
         self._refuse(claim)
-        permit = await self._enter(claim, self.clock() + self.rules.queue_timeout)
-        try:
-            yield permit
-        finally:
-            permit.release()
+        return await self._enter(claim, self.clock() + self.rules.queue_timeout)
 
     async def wait(self, claim: Claim, deadline: float, *, first: bool = False) -> Permit:
         """A permit when it is this claim's turn, or the refusal of its class at the deadline."""

@@ -1,7 +1,6 @@
 """Which batch workers make room: those that share a device with a waiting interactive request."""
 
-from collections.abc import Collection, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from splitpool_router.fleet.workers import Worker
@@ -25,17 +24,12 @@ class Pressure:
     def __init__(self) -> None:
         self._pressing: set[Pressing] = set()
 
-    @contextmanager
-    def press(self, pressing: Pressing) -> Iterator[None]:
-        """Presses until the block ends or the request is relieved."""
+    def press(self, pressing: Pressing) -> None:
+        """Presses until it is relieved."""
         self._pressing.add(pressing)
-        try:
-            yield
-        finally:
-            self.relieve(pressing)
 
     def relieve(self, pressing: Pressing) -> None:
-        """The request has its first token; idempotent."""
+        """The request has its first token, or has ended; idempotent."""
         self._pressing.discard(pressing)
 
     def devices(self, now: float) -> frozenset[str]:
