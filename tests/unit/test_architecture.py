@@ -17,6 +17,7 @@ PACKAGES = {
     "lib/splitpool_serving": "Shared, serving HTTP",
     "cli/splitpool": "Command",
     "bench/splitpool_bench": "Bench",
+    "bench/peers": "Bench, beside other servers",
 }
 
 
