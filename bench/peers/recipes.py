@@ -80,7 +80,7 @@ def _environment(place: Place, name: str, *packages: str, marker: str) -> list[S
 
 
 def _weights(place: Place) -> list[Step]:
-    packages = ("torch==2.15.0", "transformers[serving]==5.24.0", "accelerate", "gguf")
+    packages = ("torch==2.15.0", "transformers==5.24.0", "accelerate", "gguf", "aiohttp")
     script = str(Path(__file__).with_name("make_weights.py"))
     python = str(place.program("transformers", "python"))
     return [

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from peers.place import POOLS, Place, own_program
+from peers.place import POOLS, ROOT, Place, own_program
 from peers.workloads import WORKLOADS, Workload
 
 Precision = Literal["bf16", "int8"]
@@ -151,36 +151,33 @@ def _openvino(place: Place, port: str) -> Server:
         name="openvino-int8",
         title="OpenVINO GenAI int8",
         precision="int8",
-        start=Start(
-            command=(
-                str(place.program("openvino", "python")),
-                str(Path(__file__).with_name("openvino_server.py")),
-                *(str(place.openvino), port, str(CORES), str(SEQUENCES)),
-            ),
+        start=_shim(
+            *(place, "openvino", str(place.openvino), port, str(CORES), str(SEQUENCES)),
         ),
         needs=(place.program("openvino", "python"), place.openvino / "openvino_model.xml"),
         install="openvino",
         memory=6,
-        note="ContinuousBatchingPipeline behind bench/peers/openvino_server.py, no prefix cache",
+        note="ContinuousBatchingPipeline, 2,048 tokens a step, no prefix cache; our HTTP in front",
     )
 
 
 def _transformers(place: Place, port: str) -> Server:
-    program = place.program("transformers", "transformers")
     return Server(
         name="transformers",
         title="transformers bf16",
         precision="bf16",
-        start=Start(
-            command=(
-                *(str(program), "serve", str(place.safetensors), "--host", "127.0.0.1"),
-                *("--port", port, "--device", "cpu", "--dtype", "bfloat16"),
-            ),
-            env={"HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": str(CORES)},
-        ),
-        needs=(program, place.safetensors / "model.safetensors"),
+        start=_shim(place, "transformers", str(place.safetensors), port, str(CORES)),
+        needs=(place.program("transformers", "python"), place.safetensors / "model.safetensors"),
         install="transformers",
         workloads=("W1", "W3"),
         memory=3,
-        note="`transformers serve`, one request at a time",
+        note="generate, one request at a time; our HTTP in front",
+    )
+
+
+def _shim(place: Place, peer: str, *arguments: str) -> Start:
+    """An engine without a server, in its own environment."""
+    return Start(
+        command=(str(place.program(peer, "python")), "-m", f"peers.{peer}_server", *arguments),
+        env={"PYTHONPATH": str(ROOT / "bench"), "HF_HUB_OFFLINE": "1"},
     )
