@@ -89,9 +89,20 @@ class Fleet:
             program.prefer(self._nice)
 
     def _make_room(self, wanted: int) -> None:
-        """Stop those that were used longest ago until a server of so many GiB fits."""
-        while self._up and psutil.virtual_memory().available < (wanted + _SPARE_GIB) << 30:
+        """Stop those that were used longest ago until a server of so many GiB fits.
+
+        Those that are up may still grow to what they were said to take.
+        """
+        while self._up and self._promised() + wanted + _SPARE_GIB > self._there():
             self._stop(min(self._up, key=lambda name: self._up[name].used))
+
+    def _promised(self) -> int:
+        return sum(each.server.memory for each in self._up.values())
+
+    def _there(self) -> float:
+        """GiB that the servers could have, all together."""
+        held = sum(each.program.memory for each in self._up.values())
+        return float(psutil.virtual_memory().available + held) / 2**30
 
     def _wait(self, up: _Up) -> None:
         began = time.monotonic()

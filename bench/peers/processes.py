@@ -15,7 +15,7 @@ _LAST_CHARS = 3000
 
 
 class Program:
-    """A program in its own session. Where this process is killed, it is told to end (Linux)."""
+    """A program in its own session. Where this process is killed, it is killed too (Linux)."""
 
     def __init__(self, command: Sequence[str], env: Mapping[str, str], log: Path) -> None:
         self._log = log
@@ -44,6 +44,15 @@ class Program:
     def said(self) -> str:
         """The end of what it has printed."""
         return self._log.read_text(errors="replace")[-_LAST_CHARS:]
+
+    @property
+    def memory(self) -> int:
+        """Bytes that it and its children hold now."""
+        total = 0
+        for process in self._family():
+            with contextlib.suppress(psutil.NoSuchProcess):
+                total += process.memory_info().rss
+        return total
 
     def hold(self) -> None:
         """Stand still, so that another server has the machine."""
@@ -117,6 +126,9 @@ def ended_by_signals() -> Iterator[None]:
 
 
 def _ending_with_this() -> list[str]:
-    """What runs before the program: the kernel sends it SIGTERM when this process is gone."""
+    """What runs before the program: the kernel kills it when this process is gone.
+
+    No other signal ends a program that stands still.
+    """
     setpriv = shutil.which("setpriv")
-    return [setpriv, "--pdeathsig", "TERM", "--"] if setpriv else []
+    return [setpriv, "--pdeathsig", "KILL", "--"] if setpriv else []

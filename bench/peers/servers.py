@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Literal
 
 from peers.place import POOLS, ROOT, Place, own_program
-from peers.workloads import WORKLOADS, Workload
+from peers.workloads import OFFLINE, ONLINE, WORKLOADS, Workload
 
 Precision = Literal["bf16", "int8"]
 CORES = 2
@@ -84,8 +84,8 @@ def _splitpool(name: str, file: str, precision: Precision, port: str, note: str)
             command=(str(own_program("splitpool")), "up", str(pool(file)), "--port", port),
             health="/internal/pools",
         ),
-        workloads=WORKLOADS if shared else ("W4", "W5"),
-        memory=8,
+        workloads=ONLINE if not shared else WORKLOADS if precision == "bf16" else OFFLINE,
+        memory=6,
         note=f"bench/pools/{file}.yaml: {note}",
     )
 
@@ -119,7 +119,7 @@ def _vllm(place: Place, port: str) -> Server:
         ),
         needs=(program, place.safetensors / "model.safetensors"),
         install="vllm",
-        memory=8,
+        memory=7,
         note="its defaults (chunked prefill, prefix cache, first come first served), 64 sequences",
     )
 
@@ -140,7 +140,7 @@ def _llama(place: Place, port: str, kind: str, precision: Precision) -> Server:
         ),
         needs=(program, place.gguf(kind)),
         install="llamacpp",
-        workloads=("W1", "W2", "W3"),
+        workloads=OFFLINE,
         memory=3,
         note=f"{_LLAMA_SLOTS} slots",
     )
@@ -156,6 +156,7 @@ def _openvino(place: Place, port: str) -> Server:
         ),
         needs=(place.program("openvino", "python"), place.openvino / "openvino_model.xml"),
         install="openvino",
+        workloads=OFFLINE,
         memory=6,
         note="ContinuousBatchingPipeline, 2,048 tokens a step, no prefix cache; our HTTP in front",
     )

@@ -14,6 +14,7 @@ from splitpool_bench.measuring.planned import Mix, Planned, Range
 
 Workload = Literal["W1", "W2", "W3", "W4", "W5"]
 WORKLOADS: tuple[Workload, ...] = get_args(Workload)
+OFFLINE: tuple[Workload, ...] = ("W1", "W2", "W3")
 ONLINE: tuple[Workload, ...] = ("W4", "W5")
 
 MINUTE = 60.0
