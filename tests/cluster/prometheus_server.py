@@ -66,11 +66,6 @@ class PrometheusServer:
             for each in result
         ]
 
-    def kind(self, name: str) -> str | None:
-        """The type of a series, known also while it has no samples."""
-        found = self._ask("metadata", metric=name).get(name, [])
-        return str(found[0]["type"]) if found else None
-
     def parsed(self, expression: str) -> dict[str, Any]:
         """The tree of an expression, as Prometheus reads it. Raises BadQuery."""
         tree: dict[str, Any] = self._ask("parse_query", query=expression)

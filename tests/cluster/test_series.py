@@ -27,8 +27,13 @@ from cluster.watched_pool import WatchedPool
 from e2e.conftest import small_pool
 from splitpool_bench.chain import Chain, running
 
-# There once replicas were moved; until then only its name is told.
-UNTIL_MOVED = "splitpool_operator_scale_decisions_total"
+# A second interactive worker is the operator's own decision: one is declared.
+MOVED = {
+    "spec.autoscaling": {
+        "mode": "Managed",
+        "interactive": {"minReplicas": 2, "maxReplicas": 2},
+    }
+}
 VARIABLES = {"$namespace": ".*", "$pool": ".*", "$class": ".*", "$__rate_interval": "1m"}
 SAMPLE = {'namespace="team-a"': 'namespace="default"', 'pool="assistant"': 'pool="small"'}
 
@@ -91,7 +96,7 @@ def prometheus(
     chain: Chain,
     tmp_path: Path,
 ) -> Iterator[PrometheusServer]:
-    """It scrapes all of them, and the operator looks after a pool."""
+    """It scrapes all of them, and the operator scales a pool."""
     (port,) = free_ports(1)
     place = {"pool": "small", "namespace": "default", "role": "shared"}
     targets = [
@@ -103,7 +108,7 @@ def prometheus(
         operating(control_plane, namespace, "observed", ["--health-port", str(port)]),
         scraping(monitoring, tmp_path, targets) as server,
     ):
-        WatchedPool(admin, namespace).declare()
+        WatchedPool(admin, namespace).declare(MOVED)
         eventually(lambda: all(each.value for each in server.query("up")), "all are scraped")
         yield server
 
@@ -115,7 +120,6 @@ def test_every_series_is_exported_with_the_labels_that_are_asked_for(
         selector
         for expression in expressions()
         for selector in selectors(prometheus.parsed(expression))
-        if selector.name != UNTIL_MOVED
     }
     assert len({each.name for each in wanted}) > 40
 
@@ -126,7 +130,8 @@ def test_every_series_is_exported_with_the_labels_that_are_asked_for(
         eventually(lambda: not missing(), "every series is there", 30)
     except TimeoutError:
         assert [each.expression() for each in missing()] == []
-    assert prometheus.kind(UNTIL_MOVED) == "counter"
+    moved = 'splitpool_operator_scale_decisions_total{class="interactive",reason="WithinBounds"}'
+    assert [each.value for each in prometheus.query(moved)] == [1]
 
 
 def _there(prometheus: PrometheusServer, selector: Selector) -> bool:
