@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from chart.alerting import rules_text
-from cluster.alertmanager_server import alerting
+from cluster.alertmanager_server import alerting, call_webhook
 from cluster.api import Api, Object, eventually
 from cluster.control_plane import ControlPlane
 from cluster.fake_nodes import FakeNodes
@@ -30,6 +30,7 @@ from fakes.scripted_answers import Script
 from unit.pool_files import CPU, changed
 
 USER = "alerted-operator"
+KEY = "between Alertmanager and the operator"
 FLAGS = [
     *("--scale-window-seconds", "10", "--scale-cooldown-seconds", "5"),
     *("--scale-quiet-seconds", "20"),
@@ -69,6 +70,7 @@ class Load:
     """Requests that come at their times, whatever becomes of those before."""
 
     router: ClusterRouter
+    model: str = "tiny"
     rate: float = 0.0
     running: set[asyncio.Task[None]] = field(default_factory=set)
 
@@ -84,10 +86,20 @@ class Load:
             await asyncio.sleep(1 / self.rate)
 
     async def _ask(self) -> None:
-        body = chat(stream=True, max_tokens=TOKENS)
+        body = chat(stream=True, max_tokens=TOKENS, model=self.model)
         with contextlib.suppress(OSError):
             async with self.router.http.post(self.router.url + CHAT, json=body) as answer:
                 await answer.read()
+
+    @contextlib.asynccontextmanager
+    async def offered(self) -> AsyncIterator[None]:
+        """Runs until the end of the block."""
+        task = asyncio.create_task(self.run())
+        try:
+            yield
+        finally:
+            task.cancel()
+            await asyncio.gather(task, *self.running, return_exceptions=True)
 
 
 async def soon(question: Callable[[], bool], what: str, seconds: float = 90.0) -> None:
@@ -131,7 +143,7 @@ async def workers(pods: ServedPods, pool: WatchedPool, made: Object) -> AsyncIte
 @pytest.fixture
 def token(tmp_path: Path) -> Path:
     file = tmp_path / "token"
-    file.write_text("between Alertmanager and the operator")
+    file.write_text(KEY)
     return file
 
 
@@ -171,46 +183,91 @@ async def test_late_first_tokens_add_workers_until_they_are_in_time_and_quiet_ta
 ) -> None:
     nodes.add("plain")
     pool = WatchedPool(admin, namespace)
-    other = changed(
-        CPU,
-        POOL
-        | {"metadata.name": "other", "metadata.namespace": namespace, "spec.model.name": "other"},
-    )
-    arguments = [
+
+    def manager() -> contextlib.AbstractContextManager[None]:
+        webhook = f"http://127.0.0.1:{ports.webhook}/alerts"
+        return alerting(monitoring, tmp_path, port=ports.alertmanager, webhook=webhook, token=token)
+
+    async with routing(control_plane, namespace) as router, served_pods(admin, namespace) as pods:
+        load = Load(router)
+        with operating(control_plane, namespace, USER, arguments(ports, token)):
+            made = await asyncio.to_thread(pool.declare, POOL)
+            admin.create(another(namespace))
+            await soon(lambda: len(pool.children()) == 10, "it is made")
+            async with load.offered(), workers(pods, pool, made):
+                await router.until_ready(1)
+                with manager(), observed(monitoring, tmp_path, router, ports) as prometheus:
+                    await _overloaded(pool, load, prometheus)
+                    await _relieved(pool, load, prometheus)
+                await _blind(pool)
+                with manager(), observed(monitoring, tmp_path, router, ports):
+                    load.rate = 0.0
+                    await soon(lambda: replicas(pool) == 1, "workers are taken away", 180)
+    assert not scaled(admin, namespace, "other")
+
+
+async def test_without_alertmanager_a_pool_that_sheds_everything_grows_and_a_fast_one_stays(
+    control_plane: ControlPlane,
+    monitoring: MonitoringPrograms,
+    admin: Api,
+    nodes: FakeNodes,
+    namespace: str,
+    tmp_path: Path,
+    token: Path,
+    ports: Ports,
+) -> None:
+    nodes.add("plain")
+    pool = WatchedPool(admin, namespace)
+
+    def call(offered: str, name: str) -> int:
+        return call_webhook(ports.webhook, offered, namespace, name)
+
+    async with routing(control_plane, namespace) as router, served_pods(admin, namespace) as pods:
+        loads = Load(router), Load(router, model="other", rate=CAPACITY / 2)
+        with (
+            operating(control_plane, namespace, USER, arguments(ports, token)),
+            observed(monitoring, tmp_path, router, ports),
+        ):
+            # Nothing may wait.
+            made = await asyncio.to_thread(
+                pool.declare, POOL | {"spec.pools.interactive.maxQueueTokens": 1}
+            )
+            other = admin.create(another(namespace))
+            await soon(lambda: len(pool.children()) == 10, "it is made")
+            stuck, fast = [await pods.add(each, "interactive", 9) for each in (made, other)]
+            stuck.kv_tokens, stuck.script = KV_TOKENS, Script(never_answer=True)
+            await router.until_ready(1)
+            await router.until_ready(1, "other")
+            async with loads[0].offered(), loads[1].offered():
+                told = [call("forged", "other"), *(call(KEY, "other") for _ in "ab")]
+                assert told == [401, 204, 204]
+                loads[0].rate = CAPACITY
+                await soon(lambda: replicas(pool) > 1, "it grows", 180)
+                await soon(lambda: "requests/s are turned away" in last(pool), "it says why")
+                assert call(KEY, "other") == 204
+    assert fast.completions()
+    assert not scaled(admin, namespace, "other")
+
+
+def arguments(ports: Ports, token: Path) -> list[str]:
+    """Of the operator."""
+    return [
         *("--prometheus-url", f"http://127.0.0.1:{ports.prometheus}"),
         *("--webhook-token-file", str(token), "--webhook-port", str(ports.webhook)),
         *("--health-port", str(ports.health), *FLAGS),
     ]
-    manager = alerting(
-        monitoring,
-        tmp_path,
-        port=ports.alertmanager,
-        webhook=f"http://127.0.0.1:{ports.webhook}/alerts",
-        token=token,
-    )
-    async with (
-        routing(control_plane, namespace) as router,
-        served_pods(admin, namespace) as pods,
-    ):
-        load = Load(router)
-        loading = asyncio.create_task(load.run())
-        with operating(control_plane, namespace, USER, arguments):
-            made = await asyncio.to_thread(pool.declare, POOL)
-            admin.create(other)
-            await soon(lambda: len(pool.children()) == 10, "it is made")
-            async with workers(pods, pool, made):
-                await router.until_ready(1)
-                with manager, observed(monitoring, tmp_path, router, ports) as prometheus:
-                    await _overloaded(pool, load, prometheus)
-                    await _relieved(pool, load, prometheus)
-                await _blind(pool)
-                with observed(monitoring, tmp_path, router, ports):
-                    load.rate = 0.0
-                    await soon(lambda: replicas(pool) == 1, "workers are taken away", 180)
-        loading.cancel()
-        await asyncio.gather(loading, *load.running, return_exceptions=True)
-    status = admin.get("splitpool.dev/v1alpha1", "InferencePool", "other", namespace)["status"]
-    assert "lastScaleTime" not in status["pools"]["interactive"]
+
+
+def another(namespace: str) -> Object:
+    """A pool of the same kind with a model of its own."""
+    place = {"metadata.name": "other", "metadata.namespace": namespace}
+    return changed(CPU, POOL | place | {"spec.model.name": "other"})
+
+
+def scaled(admin: Api, namespace: str, name: str) -> bool:
+    """Whether replicas of its interactive class were ever moved."""
+    pool = admin.get("splitpool.dev/v1alpha1", "InferencePool", name, namespace)
+    return "lastScaleTime" in pool["status"]["pools"]["interactive"]
 
 
 async def _overloaded(pool: WatchedPool, load: Load, prometheus: PrometheusServer) -> None:
