@@ -73,7 +73,7 @@ class Program:
         self.go_on()
         family = self._family()
         if not self.ended:
-            self._process.send_signal(signal.SIGINT)
+            self._process.send_signal(signal.SIGTERM)
         _, left = psutil.wait_procs(family, timeout=seconds)
         for process in left:
             with contextlib.suppress(psutil.NoSuchProcess):
