@@ -10,7 +10,7 @@ import torch
 from ops_scenes import Scene, attended
 from splitpool_worker.ops.cpu import CpuOps
 from splitpool_worker.ops.cpu_int8 import HEADER, CpuInt8Ops
-from splitpool_worker.ops.reference_int8 import ReferenceInt8Ops, quantised
+from splitpool_worker.ops.reference_int8 import ReferenceInt8Ops, block, quantised, rotated
 
 DTYPES = [torch.float32, torch.bfloat16]
 FLAGS = set(Path("/proc/cpuinfo").read_text().split())
@@ -64,9 +64,11 @@ def elements(rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     return (rows[:, HEADER:].short() - 128).to(torch.int8), scales
 
 
-def values(rows: torch.Tensor) -> torch.Tensor:
+def within_half_a_step(rows: torch.Tensor, expected: torch.Tensor) -> None:
+    """What the quantised rows stand for, and what was quantised; a rounding may add to it."""
     found, scales = elements(rows)
-    return found.float() * scales
+    meant = rotated(found.float() * scales) / block(expected.shape[1])
+    assert bool(((meant - expected.float()).abs() <= scales).all())
 
 
 def same(found: torch.Tensor, expected: torch.Tensor) -> None:
@@ -153,6 +155,15 @@ def test_rows_are_quantised_as_the_reference_quantises_them(
         same(found, expected)
 
 
+@pytest.mark.parametrize(("columns", "size"), [(16, 16), (96, 32), (576, 64), (1536, 64)])
+def test_a_large_element_is_spread_over_its_block_and_no_further(columns: int, size: int) -> None:
+    x = torch.zeros(1, columns)
+    x[0, 5] = 3.0
+    found = rotated(x)
+    assert torch.equal(found.abs()[0], torch.where(torch.arange(columns) < size, 3.0, 0.0))
+    assert torch.equal(rotated(found), size * x)
+
+
 @pytest.mark.parametrize("rows", [1, 2, 7, 65])
 def test_norms_are_those_of_the_reference_quantised(
     cpu: CpuInt8Ops, reference: ReferenceInt8Ops, rows: int
@@ -161,16 +172,10 @@ def test_norms_are_those_of_the_reference_quantised(
     weight = torch.randn(576).to(cpu.dtype)
     x, residual = torch.randn(2, rows, 576).to(cpu.dtype) * 3
     ours, theirs = residual.clone(), residual.clone()
-    found = values(cpu.add_rms_norm(ours, x, weight, 1e-5))
-    expected = reference.add_rms_norm(theirs, x, weight, 1e-5).float()
+    found = cpu.add_rms_norm(ours, x, weight, 1e-5)
+    expected = reference.add_rms_norm(theirs, x, weight, 1e-5)
     assert torch.equal(ours, theirs)
-    within_a_step(found, expected)
-
-
-def within_a_step(found: torch.Tensor, expected: torch.Tensor) -> None:
-    """Each element half a step of its row from what was quantised, and what a rounding may add."""
-    step = expected.abs().amax(-1, keepdim=True) / 127
-    assert bool(((found - expected).abs() <= step).all())
+    within_half_a_step(found, expected)
 
 
 def test_the_gated_product_is_that_of_the_reference_quantised(
@@ -181,7 +186,7 @@ def test_the_gated_product_is_that_of_the_reference_quantised(
         gate, up = torch.randn(2, inner, columns).to(cpu.dtype)
         x = torch.randn(rows, columns).to(cpu.dtype)
         expected = reference.gated(x, reference.pack_gate_up(gate, up))
-        within_a_step(values(cpu.gated(rows_of(x), cpu.pack_gate_up(gate, up))), expected.float())
+        within_half_a_step(cpu.gated(rows_of(x), cpu.pack_gate_up(gate, up)), expected)
 
 
 def test_a_row_is_the_same_bits_whoever_is_computed_with_it(cpu: CpuInt8Ops) -> None:
@@ -193,7 +198,10 @@ def test_a_row_is_the_same_bits_whoever_is_computed_with_it(cpu: CpuInt8Ops) -> 
     for count in (1, 2, 3, 4, 5, 6, 7, 16, 17, 33, 64, 97):
         some = x[-count:].clone()
         assert torch.equal(cpu.linear(some, packed), whole[-count:])
-        assert torch.equal(values(cpu.gated(some, pair)), values(activated[-count:]))
+        for ours, theirs in zip(
+            elements(cpu.gated(some, pair)), elements(activated[-count:]), strict=True
+        ):
+            assert torch.equal(ours, theirs)
 
 
 def test_embed_gives_the_rows_that_were_packed_to_half_a_step(
@@ -203,7 +211,8 @@ def test_embed_gives_the_rows_that_were_packed_to_half_a_step(
     tokens = torch.tensor([0, 202, 17, 16, 15, 17])
     found = cpu.embed(cpu.pack(table), tokens)
     same(found, reference.embed(reference.pack(table), tokens))
-    within_a_step(found.float(), table[tokens].float())
+    steps = quantised(table)[1][tokens]
+    assert bool(((found - table[tokens]).abs() <= steps).all())
 
 
 @pytest.mark.parametrize("seed", range(6))

@@ -5,6 +5,8 @@ quantised row by row in front of every product, so a row's result never depends 
 Sums of int8 are exact, whoever computes them and in whatever order.
 """
 
+import math
+
 import torch
 import torch.nn.functional as F
 
@@ -27,16 +29,14 @@ class ReferenceInt8Ops(ReferenceOps):
 
     def pack(self, weight: torch.Tensor) -> Weight:
         rows, columns = weight.shape
-        data, scales = quantised(weight)
-        return Weight(data=data, scales=scales, rows=rows, columns=columns)
+        return _weight(weight, rows, columns)
 
     def pack_gate_up(self, gate: torch.Tensor, up: torch.Tensor) -> Weight:
         rows, columns = gate.shape
-        data, scales = quantised(torch.cat([gate, up]))
-        return Weight(data=data, scales=scales, rows=rows, columns=columns)
+        return _weight(torch.cat([gate, up]), rows, columns)
 
     def embed(self, table: Weight, tokens: torch.Tensor) -> torch.Tensor:
-        return (table.data[tokens].float() * _scales(table)[tokens]).to(self.dtype)
+        return (rotated(table.data[tokens].float()) * _scales(table)[tokens]).to(self.dtype)
 
     def linear(self, x: torch.Tensor, weight: Weight) -> torch.Tensor:
         rows, scales = quantised(x)
@@ -49,15 +49,40 @@ class ReferenceInt8Ops(ReferenceOps):
 
 
 def quantised(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """x [R, K] as int8 of at most 127 either way, and its scales [R, 1] in float32.
+    """x [R, K], rotated, as int8 of at most 127 either way, and its scales [R, 1] in float32.
 
     A scale is the row's largest magnitude over 127; NaN where an element is not finite.
     """
-    wide = x.float()
+    wide = rotated(x.float())
     most = wide.abs().amax(-1, keepdim=True).clamp_min(LEAST)
     most = most.where(most.isfinite(), torch.nan)
     inverse = torch.full_like(most, STEPS) / most  # a plain 127 / most would round twice
     return (wide * inverse).round().nan_to_num().to(torch.int8), most / STEPS
+
+
+def rotated(x: torch.Tensor) -> torch.Tensor:
+    """Each block of a row by the Walsh-Hadamard transform without its factor of 1 / sqrt(block).
+
+    A large element is spread over its block, so that it leaves the others more of the steps
+    (QuaRot, arXiv:2404.00456). Twice rotated is `block` times the same.
+    """
+    size, half = block(x.shape[-1]), 1
+    while half < size:
+        first, second = x.reshape(-1, 2, half).unbind(1)
+        x = torch.stack([first + second, first - second], dim=1).reshape(x.shape)
+        half *= 2
+    return x
+
+
+def block(columns: int) -> int:
+    """The elements of a row of so many (a multiple of 16) that are rotated together."""
+    return math.gcd(columns, 64)
+
+
+def _weight(matrix: torch.Tensor, rows: int, columns: int) -> Weight:
+    """Its scales make up for both rotations of a product."""
+    data, scales = quantised(matrix)
+    return Weight(data=data, scales=scales / block(columns), rows=rows, columns=columns)
 
 
 def _scales(weight: Weight) -> torch.Tensor:

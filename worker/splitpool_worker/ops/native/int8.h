@@ -35,7 +35,7 @@ void pack_panel(int8_t* panel, const T* weight, long rows, long columns) {
   std::fill_n(panel, LANES * columns, 0);
   for (long row = 0; row < rows; ++row) {
     quantise_row(quantised.data(), weight + row * columns, columns);
-    scales[row] = scale_of(quantised.data());
+    scales[row] = scale_of(quantised.data()) / block_of(columns);
     for (long column = 0; column < columns; ++column) {
       const int32_t element = quantised[HEADER + column] - MIDDLE;
       panel[(column / QUAD * LANES + row) * QUAD + column % QUAD] = static_cast<int8_t>(element);
@@ -51,11 +51,16 @@ void unpack_row(T* to, const int8_t* packed, long row, long columns) {
   const Panel panel{packed + row / LANES * panel_bytes(columns), columns};
   const int8_t* from = panel.at + row % LANES * QUAD;
   const floats scale = broadcast(panel.scales()[row % LANES]);
-  float values[WIDTH];
-  for (long column = 0; column < columns; column += WIDTH) {
-    for (long i = 0; i < WIDTH; ++i) values[i] = from[(column + i) / QUAD * LANES * QUAD + i % QUAD];
-    store(to + column, load(values) * scale);
-  }
+  with_block(columns, [&](auto n) {
+    for (long column = 0; column < columns; column += n) {
+      alignas(64) float values[n];
+      for (long i = 0; i < n; ++i) values[i] = from[(column + i) / QUAD * LANES * QUAD + i % QUAD];
+      floats block[n / WIDTH];
+      for (long j = 0; j < n / WIDTH; ++j) block[j] = load(values + j * WIDTH);
+      transform<n>(block);
+      for (long j = 0; j < n / WIDTH; ++j) store(to + column + j * WIDTH, block[j] * scale);
+    }
+  });
 }
 
 // What one call computes: quantised rows of x times panels of the weight.

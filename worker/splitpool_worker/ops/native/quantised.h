@@ -1,10 +1,22 @@
 // Rows in int8: each has one scale, its largest magnitude over 127, so a row never depends on its
-// neighbours. Activations are stored 128 higher, as the unsigned factor that the dot products want;
-// what that adds to a sum is subtracted per row of the weight (see int8.h).
+// neighbours.
+//
+// A few elements of an activation are much larger than the rest, which would leave the rest few of
+// the steps. So rows are rotated first, block by block, by the Walsh-Hadamard transform, which
+// spreads a large element over its block. Both factors of a product are, so the product is the same
+// but for the square of the transform's missing factor, which is part of the weights' scales. The
+// idea is QuaRot's (arXiv:2404.00456).
+//
+// Activations are stored 128 higher, as the unsigned factor that the dot products want; what that
+// adds to a sum is subtracted per row of the weight (see int8.h).
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
+#include <type_traits>
+#include <utility>
+#include <vector>
 
 #include "vector.h"
 
@@ -36,37 +48,84 @@ inline ints nearest(floats x) {
 
 inline ints larger(ints x, ints y) { return x > y ? x : y; }
 
-// The scale of a row; NaN where an element is not finite. Of floats without their signs the larger
-// has the larger bits, and infinity and NaN have the largest.
-template <class T>
-float scale_of(const T* x, long columns, float* inverse) {
-  ints most[2] = {};
-  long i = 0;
-  for (; i + 2 * WIDTH <= columns; i += 2 * WIDTH)
-    for (long j = 0; j < 2; ++j)
-      most[j] = larger(most[j], (ints)load(x + i + j * WIDTH) & 0x7fffffff);
-  for (; i < columns; i += WIDTH) most[0] = larger(most[0], (ints)load(x + i) & 0x7fffffff);
-  int32_t bits = 0;
-  most[0] = larger(most[0], most[1]);
-  for (long lane = 0; lane < WIDTH; ++lane) bits = most[0][lane] > bits ? most[0][lane] : bits;
-  float magnitude;
-  std::memcpy(&magnitude, &bits, sizeof bits);
-  *inverse = 0.0f;
-  if (bits >= 0x7f800000) return std::numeric_limits<float>::quiet_NaN();
-  if (magnitude < LEAST) magnitude = LEAST;
-  *inverse = STEPS / magnitude;
-  return magnitude / STEPS;
+// Sums with the lane H away, or differences from it.
+template <long H, size_t... LANE>
+floats folded(floats x, std::index_sequence<LANE...>) {
+  const floats other = __builtin_shufflevector(x, x, (LANE ^ H)...);
+  const floats sign = {(LANE & H ? -1.0f : 1.0f)...};
+  return other + x * sign;
 }
 
-// `columns` is a multiple of WIDTH. Elements of a row whose scale is NaN mean nothing.
+// The Walsh-Hadamard transform of N elements in place, without its factor of 1 / sqrt(N).
+template <long N>
+void transform(floats* x) {
+  constexpr long COUNT = N / WIDTH;
+  constexpr auto lanes = std::make_index_sequence<WIDTH>{};
+  for (long i = 0; i < COUNT; ++i) {
+    x[i] = folded<2>(folded<1>(x[i], lanes), lanes);
+    if constexpr (WIDTH >= 8) x[i] = folded<4>(x[i], lanes);
+    if constexpr (WIDTH >= 16) x[i] = folded<8>(x[i], lanes);
+  }
+  for (long h = 1; h < COUNT; h *= 2)
+    for (long i = 0; i < COUNT; ++i) {
+      if (i & h) continue;
+      const floats sum = x[i] + x[i + h];
+      x[i + h] = x[i] - x[i + h];
+      x[i] = sum;
+    }
+}
+
+// Calls f(N as a constant) with the size of the blocks in which rows of so many columns are
+// rotated; `columns` is a multiple of 16.
+template <class F>
+void with_block(long columns, F f) {
+  if (columns % 64 == 0) return f(std::integral_constant<long, 64>{});
+  if (columns % 32 == 0) return f(std::integral_constant<long, 32>{});
+  f(std::integral_constant<long, 16>{});
+}
+
+inline long block_of(long columns) {
+  long block = 0;
+  with_block(columns, [&](auto n) { block = n; });
+  return block;
+}
+
+// x rotated block by block; the largest magnitude, as bits. Of floats without their signs the
+// larger has the larger bits, and infinity and NaN have the largest.
+template <class T>
+int32_t rotate(float* to, const T* x, long columns) {
+  ints most{};
+  with_block(columns, [&](auto n) {
+    for (long i = 0; i < columns; i += n) {
+      floats block[n / WIDTH];
+      for (long j = 0; j < n / WIDTH; ++j) block[j] = load(x + i + j * WIDTH);
+      transform<n>(block);
+      for (long j = 0; j < n / WIDTH; ++j) {
+        most = larger(most, (ints)block[j] & 0x7fffffff);
+        store(to + i + j * WIDTH, block[j]);
+      }
+    }
+  });
+  int32_t bits = 0;
+  for (long lane = 0; lane < WIDTH; ++lane) bits = most[lane] > bits ? most[lane] : bits;
+  return bits;
+}
+
+// A row's scale is NaN where an element is not finite; its elements then mean nothing.
 template <class T>
 void quantise_row(uint8_t* row, const T* x, long columns) {
   typedef typename Vector<uint8_t, WIDTH>::type bytes;
-  float inverse;
-  const float scale = scale_of(x, columns, &inverse);
+  thread_local std::vector<float> memory;
+  if (static_cast<long>(memory.size()) < columns) memory.resize(columns);
+  float* rotated = memory.data();
+  const int32_t bits = rotate(rotated, x, columns);
+  const bool finite = bits < 0x7f800000;
+  const float most = finite ? std::max(raw<float>(&bits), LEAST) : 1.0f;
+  const float scale = finite ? most / STEPS : std::numeric_limits<float>::quiet_NaN();
+  const float inverse = STEPS / most;
   std::memcpy(row, &scale, sizeof scale);
   for (long i = 0; i < columns; i += WIDTH) {
-    const ints shifted = nearest(load(x + i) * inverse) + MIDDLE;
+    const ints shifted = nearest(load(rotated + i) * inverse) + MIDDLE;
     const bytes narrow = __builtin_convertvector((uints)shifted, bytes);
     std::memcpy(row + HEADER + i, &narrow, sizeof narrow);
   }
