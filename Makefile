@@ -87,6 +87,7 @@ bench: $(DEV_STAMP) ## Measure this machine: kernels, host work, pools, prefixes
 	$(BIN)/python bench/step_profile.py
 	$(BIN)/python bench/prefix_turn.py
 	$(BIN)/python bench/router_cost.py
+	$(BIN)/python bench/start_time.py
 	$(BIN)/python bench/health_under_load.py
 	$(BIN)/python bench/two_pools.py
 	$(BIN)/python bench/scaling_day.py

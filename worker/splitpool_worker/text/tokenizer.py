@@ -7,9 +7,9 @@ from typing import Any
 
 from jinja2 import TemplateError
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, processors
-from transformers.utils.chat_template_utils import render_jinja_template
 
 from splitpool_worker.checkpoint.weights import ModelUnreadable
+from splitpool_worker.text import chat_template as templates
 
 # Characters that are normalised at once, and how many of them their neighbours may change.
 _PIECE, _EDGE = 1 << 16, 16
@@ -57,15 +57,9 @@ class TextModel:
         if self._chat_template is None:
             raise NoChatTemplate
         try:
-            texts, _ = render_jinja_template(
-                conversations=[[dict(message) for message in messages]],
-                chat_template=self._chat_template,
-                add_generation_prompt=True,
-                **self._special,
-            )
+            return templates.render(self._chat_template, messages, self._special)
         except (TemplateError, TypeError, ValueError) as error:
             raise TemplateRefused(str(error)) from error
-        return str(texts[0])
 
     @property
     def normalises(self) -> bool:
