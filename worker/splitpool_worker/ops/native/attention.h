@@ -197,7 +197,7 @@ template <class T, class LEFT>
 float exponentials(LEFT* weights, const float* scores, float scale, float highest, long end) {
   floats total{};
   for (long key = 0; key < end; key += WIDTH) {
-    const floats weight = exp2_of(load(scores + key) * scale - highest);
+    const floats weight = exp2_of<T>(load(scores + key) * scale - highest);
     total += weight;
     if constexpr (std::is_same_v<T, LEFT>)
       store(weights + key, weight);
@@ -220,7 +220,7 @@ void soften(Rows<T, LEFT>& rows, long start, long tiles, long head_dim, float sc
     rows.highest[row] = std::max(rows.highest[row], most * scale);
   }
   for (long row = 0; row < rows.count; row += WIDTH) {
-    const floats factor = exp2_of(load(shrink + row) - load(rows.highest + row));
+    const floats factor = exp2_of<float>(load(shrink + row) - load(rows.highest + row));
     store(shrink + row, factor);
     store(rows.total + row, load(rows.total + row) * factor);
   }

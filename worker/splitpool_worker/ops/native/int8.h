@@ -10,10 +10,14 @@
 #include "product.h"
 #include "quantised.h"
 #include "result.h"
-#include "tiles.h"
+#include "tile_product.h"
 #include "vector.h"
 
 namespace splitpool {
+
+#if defined(SPLITPOOL_TILES) && defined(__AMX_INT8__)
+#define SPLITPOOL_INT8_TILES 1
+#endif
 
 constexpr long QUAD = 4;
 inline long panel_bytes(long columns) { return LANES * (columns + 8); }
@@ -85,6 +89,17 @@ struct Int8Product : Result<T, Y, GATED> {
       this->store(token, pair, lane, value(panels[0], lane, left, scale),
                   value(panels[1], lane, right, scale));
   }
+
+#if defined(SPLITPOOL_INT8_TILES)
+  typedef int32_t Sum;
+  SPLITPOOL_TILE_SUMS(TileSums, _tile_dpbusd);
+
+  const uint8_t* row_at(long token) const { return elements(token); }
+  const int8_t* panel_at(long index) const { return panel(index).at; }
+  long row_stride() const { return row_bytes(columns); }
+  long panel_size() const { return panel_bytes(columns); }
+  long steps() const { return columns / 64; }
+#endif
 
   static floats value(Panel panel, long lane, const int32_t* sums, float scale) {
     const ints sum = raw<ints>(sums + lane) - raw<ints>(panel.excess() + lane);
@@ -228,70 +243,11 @@ void word_product(const P& p, long first, long last) {
 
 #endif
 
-#if defined(SPLITPOOL_TILES) && defined(__AMX_INT8__)
-#define SPLITPOOL_INT8_TILES 1
-
-template <class P>
-void int8_tile_block(const P& p, long token, long tokens, long pair) {
-  alignas(64) int32_t sums[4][LANES][LANES];
-  const uint8_t* x = p.elements(token);
-  const int8_t* left = p.panel(pair * 2).at;
-  const int8_t* right = p.panel(pair * 2 + 1).at;
-  const long stride = row_bytes(p.columns);
-  const bool both = tokens > LANES;
-  settle();
-  _tile_zero(0);
-  _tile_zero(1);
-  if (both) {
-    _tile_zero(2);
-    _tile_zero(3);
-  }
-  for (long k = 0; k < p.columns; k += 64) {
-    _tile_loadd(4, x + k, stride);
-    _tile_loadd(6, left + k * LANES, 64);
-    _tile_dpbusd(0, 4, 6);
-    _tile_loadd(7, right + k * LANES, 64);
-    _tile_dpbusd(1, 4, 7);
-    if (both) {
-      _tile_loadd(5, x + LANES * stride + k, stride);
-      _tile_dpbusd(2, 5, 6);
-      _tile_dpbusd(3, 5, 7);
-    }
-  }
-  _tile_stored(0, sums[0], 64);
-  _tile_stored(1, sums[1], 64);
-  if (both) {
-    _tile_stored(2, sums[2], 64);
-    _tile_stored(3, sums[3], 64);
-  }
-  settle();
-  for (long i = 0; i < tokens; ++i) {
-    const auto* pair_sums = sums + i / LANES * 2;
-    p.finish(token + i, pair, pair_sums[0][i % LANES], pair_sums[1][i % LANES]);
-  }
-}
-
-template <class P>
-void int8_tile_product(const P& p, long first, long last) {
-  const long step = std::max(1L, GROUP_BYTES / (2 * panel_bytes(p.columns)));
-  long shaped = 0;
-  for (long start = first; start < last; start += step)
-    for (long token = 0; token < p.tokens; token += 32) {
-      const long tokens = std::min(32L, p.tokens - token);
-      if (tokens != shaped) shape_product(shaped = tokens);
-      for (long pair = start; pair < std::min(start + step, last); ++pair)
-        int8_tile_block(p, token, tokens, pair);
-    }
-  _tile_release();
-}
-
-#endif
-
 // Pairs first .. last - 1 of all rows of x.
 template <class T, class Y, bool GATED>
 void product(const Int8Product<T, Y, GATED>& p, long first, long last) {
 #if defined(SPLITPOOL_INT8_TILES)
-  if (p.columns % 64 == 0 && tiles_permitted()) return int8_tile_product(p, first, last);
+  if (p.columns % 64 == 0 && tiles_permitted()) return TileProduct(p).run(first, last);
 #endif
 #if defined(SPLITPOOL_QUADS)
   quad_product(p, first, last);

@@ -8,7 +8,7 @@
 
 #include "product.h"
 #include "result.h"
-#include "tiles.h"
+#include "tile_product.h"
 #include "vector.h"
 
 namespace splitpool {
@@ -37,6 +37,20 @@ struct Product : Result<T, Y, GATED> {
   long columns;
 
   const T* panel(long index) const { return packed + this->existing(index) * LANES * columns; }
+
+#if defined(SPLITPOOL_TILES)
+  typedef float Sum;
+  SPLITPOOL_TILE_SUMS(TileSums, _tile_dpbf16ps);
+
+  const T* row_at(long token) const { return x + token * columns; }
+  const T* panel_at(long index) const { return panel(index); }
+  long row_stride() const { return columns * sizeof(T); }
+  long panel_size() const { return LANES * columns * sizeof(T); }
+  long steps() const { return row_stride() / 64; }
+  void finish(long token, long pair, const float* left, const float* right) const {
+    this->store(token, pair, left, right);
+  }
+#endif
 };
 
 // Of a block of rows as floats, a part of the columns stays in the first cache, all of them in the
@@ -140,69 +154,12 @@ void dot_product(const P& p, long first, long last) {
 
 #endif
 
-#if defined(SPLITPOOL_TILES)
-
-template <class P>
-void tile_block(const P& p, long token, long tokens, long pair) {
-  alignas(64) float sums[4][LANES][LANES];
-  const bf16* x = p.x + token * p.columns;
-  const bf16* left = p.panel(pair * 2);
-  const bf16* right = p.panel(pair * 2 + 1);
-  const long stride = p.columns * 2;
-  const bool both = tokens > LANES;
-  settle();
-  _tile_zero(0);
-  _tile_zero(1);
-  if (both) {
-    _tile_zero(2);
-    _tile_zero(3);
-  }
-  for (long k = 0; k < p.columns; k += 32) {
-    _tile_loadd(4, x + k, stride);
-    _tile_loadd(6, left + k * LANES, 64);
-    _tile_dpbf16ps(0, 4, 6);
-    _tile_loadd(7, right + k * LANES, 64);
-    _tile_dpbf16ps(1, 4, 7);
-    if (both) {
-      _tile_loadd(5, x + LANES * p.columns + k, stride);
-      _tile_dpbf16ps(2, 5, 6);
-      _tile_dpbf16ps(3, 5, 7);
-    }
-  }
-  _tile_stored(0, sums[0], 64);
-  _tile_stored(1, sums[1], 64);
-  if (both) {
-    _tile_stored(2, sums[2], 64);
-    _tile_stored(3, sums[3], 64);
-  }
-  for (long i = 0; i < tokens; ++i) {
-    const auto* pair_sums = sums + i / LANES * 2;
-    p.store(token + i, pair, pair_sums[0][i % LANES], pair_sums[1][i % LANES]);
-  }
-}
-
-template <class P>
-void tile_product(const P& p, long first, long last) {
-  const long step = std::max(1L, GROUP_BYTES / (p.columns * LANES * 4));
-  long shaped = 0;
-  for (long start = first; start < last; start += step)
-    for (long token = 0; token < p.tokens; token += 32) {
-      const long tokens = std::min(32L, p.tokens - token);
-      if (tokens != shaped) shape_product(shaped = tokens);
-      for (long pair = start; pair < std::min(start + step, last); ++pair)
-        tile_block(p, token, tokens, pair);
-    }
-  _tile_release();
-}
-
-#endif
-
 // Pairs first .. last - 1 of all rows of x.
 template <class T, class Y, bool GATED>
 void product(const Product<T, Y, GATED>& p, long first, long last) {
 #if defined(SPLITPOOL_TILES)
   if constexpr (PAIR<T> == 2)
-    if (p.columns % 32 == 0 && tiles_permitted()) return tile_product(p, first, last);
+    if (p.columns % 32 == 0 && tiles_permitted()) return TileProduct(p).run(first, last);
 #endif
 #if defined(SPLITPOOL_DOT)
   if constexpr (PAIR<T> == 2) return dot_product(p, first, last);

@@ -16,7 +16,7 @@ template <class T>
 floats gated(floats gate, floats up) {
   gate = rounded_to<T>(gate);
   // The exponent is bounded: 2^127 sends the quotient to 0 as well as infinity does.
-  const floats inverse = exp2_of(-at_least(gate * LOG2_E, broadcast(-127.0f)));
+  const floats inverse = exp2_of<T>(-at_least(gate * LOG2_E, broadcast(-127.0f)));
   return rounded_to<T>(gate / (inverse + 1.0f)) * rounded_to<T>(up);
 }
 

@@ -41,18 +41,5 @@ struct alignas(64) TileShapes {
   }
 };
 
-// Tiles: 0-3 sums of two blocks of tokens by two panels, 4-5 tokens, 6-7 panels.
-inline void shape_product(long tokens) {
-  const long upper = std::min(tokens, LANES);
-  TileShapes shapes;
-  for (int tile : {0, 1, 4}) shapes.set(tile, upper, 64);
-  for (int tile : {2, 3, 5}) shapes.set(tile, tokens - upper, 64);
-  for (int tile : {6, 7}) shapes.set(tile, LANES, 64);
-  shapes.use();
-}
-
-// Panels that stay in the second cache while all tokens pass over them.
-constexpr long GROUP_BYTES = 512 << 10;
-
 }  // namespace splitpool
 #endif
