@@ -14,17 +14,21 @@ class Offers:
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self._process = process
 
-    def measure(self, callers: int, seconds: float) -> float:
-        """Answers a second that so many callers get."""
-        return float(self._told(f"measure {callers} {seconds:g}"))
+    def measure(self, callers: int, answers: int) -> float:
+        """Answers a second that so many callers get, over so many of them."""
+        return float(self._told(f"measure {callers} {answers}"))
 
     def offer(self, rate: float) -> None:
         """So many requests a second from now on."""
         self._told(f"offer {rate}")
 
-    def ask(self, name: str) -> int:
-        """The status of one answer of a class."""
-        return int(self._told(f"ask {name}"))
+    def keep(self, name: str) -> None:
+        """One request of a class after another from now on."""
+        self._told(f"keep {name}")
+
+    def end(self) -> list[int]:
+        """The statuses of those, once the last one has been answered."""
+        return [int(each) for each in self._told("end").split()]
 
     def _told(self, line: str) -> str:
         assert self._process.stdin is not None
