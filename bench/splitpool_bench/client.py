@@ -23,6 +23,8 @@ class _Received:
 
     arrivals: list[tuple[float, bytes]] = field(default_factory=list)
     connected: float | None = None
+    kept: bool = False
+    """Whether the connection had served another request before."""
     detail: str = ""
 
 
@@ -55,7 +57,7 @@ class Client:
         received = _Received()
         try:
             async with asyncio.timeout(self._timeout):
-                failure = await self._stream(job, received)
+                failure = await self._ask(job, received)
         except TimeoutError:
             failure = "timeout"
         except aiohttp.ClientError as error:
@@ -83,12 +85,25 @@ class Client:
             response.raise_for_status()
             return int((await response.json())["usage"]["prompt_tokens"])
 
+    async def _ask(self, job: Job, received: _Received) -> str | None:
+        """Once more where a kept connection was closed before the answer began.
+
+        Servers may close one that they kept at any moment, and some do so after each answer without
+        having said it; the request was never read then.
+        """
+        while True:
+            try:
+                return await self._stream(job, received)
+            except (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError):
+                if not received.kept or received.arrivals:
+                    raise
+
     async def _stream(self, job: Job, received: _Received) -> str | None:
         async with self._session.post(
             self._url + _PATHS[self._endpoint],
             json=_body(self._model, job, self._endpoint),
             headers={**self._headers, "X-Splitpool-Class": job.latency_class},
-            trace_request_ctx=lambda: _connected(received, self._clock),
+            trace_request_ctx=lambda kept: _connected(received, self._clock, kept=kept),
         ) as response:
             if response.status != 200:
                 received.detail = _message(await response.read())
@@ -126,8 +141,8 @@ class Client:
 def session() -> aiohttp.ClientSession:
     """A session without limits of its own: an open loop must never wait for a connection."""
     trace = aiohttp.TraceConfig()
-    trace.on_connection_create_end.append(_note_connection)
-    trace.on_connection_reuseconn.append(_note_connection)
+    trace.on_connection_create_end.append(_note_new)
+    trace.on_connection_reuseconn.append(_note_kept)
     return aiohttp.ClientSession(
         connector=aiohttp.TCPConnector(limit=0),
         timeout=aiohttp.ClientTimeout(total=None),
@@ -135,13 +150,19 @@ def session() -> aiohttp.ClientSession:
     )
 
 
-async def _note_connection(_: aiohttp.ClientSession, context: SimpleNamespace, __: object) -> None:
+async def _note_new(_: aiohttp.ClientSession, context: SimpleNamespace, __: object) -> None:
     if context.trace_request_ctx is not None:
-        context.trace_request_ctx()
+        context.trace_request_ctx(False)
 
 
-def _connected(received: _Received, clock: Clock) -> None:
+async def _note_kept(_: aiohttp.ClientSession, context: SimpleNamespace, __: object) -> None:
+    if context.trace_request_ctx is not None:
+        context.trace_request_ctx(True)
+
+
+def _connected(received: _Received, clock: Clock, *, kept: bool) -> None:
     received.connected = clock()
+    received.kept = kept
 
 
 def _body(model: str, job: Job, endpoint: Endpoint) -> dict[str, Any]:

@@ -1,7 +1,9 @@
 """The load generator against a server that speaks the OpenAI protocol, well and badly."""
 
+import asyncio
 import itertools
 import json
+import re
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
@@ -106,3 +108,47 @@ async def test_prompts_are_learned_from_the_servers_tokenizer() -> None:
         vocabulary = await learn(client.count_tokens)
 
     assert vocabulary.added_tokens == 1
+
+
+async def test_a_kept_connection_that_the_server_closed_fails_no_request() -> None:
+    """Some servers close after each answer without having said that they would."""
+    connections = 0
+
+    async def once(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal connections
+        connections += 1
+        head = await reader.readuntil(b"\r\n\r\n")
+        (length,) = re.findall(rb"(?i)content-length: (\d+)", head)
+        await reader.readexactly(int(length))
+        body = b"".join(b"data: %s\n\n" % each for each in (*TOKENS, USAGE, b"[DONE]"))
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
+        await writer.drain()
+        await reader.read(1)  # the next request comes, and is not answered
+        writer.transport.abort()
+
+    server = await asyncio.start_server(once, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    async with server, session() as http:
+        client = Client(http, f"http://127.0.0.1:{port}", "a-model")
+        outcomes = [await client.complete(JOB) for _ in range(3)]
+
+    assert [each.failure for each in outcomes] == [None] * 3
+    assert connections == 3
+
+
+async def test_a_server_that_closes_without_an_answer_fails_the_request() -> None:
+    connections = 0
+
+    async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal connections
+        connections += 1
+        await reader.readuntil(b"\r\n\r\n")
+        writer.transport.abort()
+
+    server = await asyncio.start_server(silent, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    async with server, session() as http:
+        outcome = await Client(http, f"http://127.0.0.1:{port}", "a-model").complete(JOB)
+
+    assert outcome.failure is not None
+    assert connections == 1
