@@ -53,7 +53,7 @@ class Models:
         return lambda: [self.runner.forward(batch) for batch in batches]
 
 
-def load(source: str, dtype: str, ops: str) -> Models:
+def load(source: str, dtype: str, ops: str, quantization: str = "none") -> Models:
     with open_checkpoint(resolve(source)) as checkpoint:
         plain = load_llama(
             checkpoint,
@@ -63,15 +63,20 @@ def load(source: str, dtype: str, ops: str) -> Models:
             device=torch.device("cpu"),
         )
         config = checkpoint.config
-    runner = TorchRunner.load(
+    runner = load_runner(source, dtype, ops, quantization)
+    return Models(config=config, plain=plain, runner=runner)
+
+
+def load_runner(source: str, dtype: str, ops: str, quantization: str) -> TorchRunner:
+    return TorchRunner.load(
         source,
         dtype=dtype,
+        quantization=quantization,
         ops=ops,
         block_size=BLOCK_SIZE,
         num_blocks=MOST_SEQUENCES * MAX_LEN // 4 // BLOCK_SIZE,
         max_model_len=MAX_LEN,
     )
-    return Models(config=config, plain=plain, runner=runner)
 
 
 def _chunk(start: int, stop: int) -> Batch:

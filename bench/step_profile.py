@@ -1,6 +1,6 @@
 """Where does a step's time go? Linears, attention, other operations, and the host's own work.
 
-    python bench/step_profile.py [--model URI] [--dtype bfloat16] [--threads N] [--steps N]
+    python bench/step_profile.py [--model URI] [--dtype bfloat16] [--quantization int8] [--steps N]
 
 The worker's engine with a real model; sequences end and are replaced all the time. The same parts
 are in the worker's series `splitpool_worker_step_seconds{part}` and in its step log.
@@ -36,6 +36,7 @@ def loader(options: argparse.Namespace) -> Callable[[int], Runner]:
         return TorchRunner.load(
             options.model,
             dtype=options.dtype,
+            quantization=options.quantization,
             num_blocks=num_blocks,
             max_model_len=512,
             threads=options.threads,
@@ -74,6 +75,7 @@ def parse() -> argparse.Namespace:
     )
     parser.add_argument("--model", default=MODEL, help="source URI")
     parser.add_argument("--dtype", default="bfloat16", choices=["bfloat16", "float32"])
+    parser.add_argument("--quantization", default="none", choices=["none", "int8"])
     parser.add_argument("--threads", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--steps", type=int, default=300, help="steps that count, a case")
     parser.add_argument("--json", type=Path, help="write the table here as well")

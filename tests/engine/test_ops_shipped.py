@@ -17,6 +17,7 @@ KERNEL_NAMES = {
     "LZCNT": "abm",
     "LAHF_SAHF": "lahf_lm",
     "AVX512BF16": "avx512_bf16",
+    "AVX512VNNI": "avx512_vnni",
 }
 # Macros of the same form that are no instruction set of their own.
 OTHERS = {"SSE_MATH", "SSE2_MATH", "MMX_WITH_SSE", "CRC32"}

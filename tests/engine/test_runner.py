@@ -77,9 +77,11 @@ from llama_models import SMOLLM2, Fed, batch_of
 from splitpool_worker.checkpoint import heap
 from splitpool_worker.engine.runner import TorchRunner
 
-ops, dtype = sys.argv[1:]
+ops, dtype, quantization = sys.argv[1:]
 with heap.tidy():
-    runner = TorchRunner.load(SMOLLM2, dtype=dtype, ops=ops, num_blocks=64, max_model_len=1024)
+    runner = TorchRunner.load(
+        SMOLLM2, dtype=dtype, quantization=quantization, ops=ops, num_blocks=64, max_model_len=1024
+    )
 for layer in runner._kv.layers:
     layer.k.fill_(1), layer.v.fill_(1)
 feds = [Fed(blocks=list(range(32)), tokens=[7] * 512, stored=500) for _ in range(64)]
@@ -100,14 +102,29 @@ print(resident("VmHWM") - before)
 
 
 @pytest.mark.parametrize(
-    ("ops", "dtype"), [("cpu", "bfloat16"), ("cpu", "float32"), ("reference", "bfloat16")]
+    ("ops", "dtype", "quantization"),
+    [
+        ("cpu", "bfloat16", "none"),
+        ("cpu", "float32", "none"),
+        ("reference", "bfloat16", "none"),
+        ("cpu", "bfloat16", "int8"),
+        ("reference", "bfloat16", "int8"),
+    ],
 )
 def test_the_largest_step_stays_within_the_workspace_that_the_card_names(
-    ops: str, dtype: str
+    ops: str, dtype: str, quantization: str
 ) -> None:
-    card = describe(SMOLLM2, dtype, max_model_len=1024, max_tokens=512, max_rows=64, ops=ops)
+    card = describe(
+        SMOLLM2,
+        dtype,
+        max_model_len=1024,
+        max_tokens=512,
+        max_rows=64,
+        ops=ops,
+        quantization=quantization,
+    )
     result = subprocess.run(
-        [sys.executable, "-c", MEASURE, ops, dtype],
+        [sys.executable, "-c", MEASURE, ops, dtype, quantization],
         capture_output=True,
         text=True,
     )

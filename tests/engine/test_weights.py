@@ -22,8 +22,10 @@ from splitpool_worker.checkpoint.weights import (
 from splitpool_worker.engine.runner import TorchRunner
 
 
-def load(path: Path, dtype: str = "float32") -> TorchRunner:
-    return TorchRunner.load(path, dtype=dtype, num_blocks=4, max_model_len=64)
+def load(path: Path, quantization: str = "none") -> TorchRunner:
+    return TorchRunner.load(
+        path, dtype="float32", quantization=quantization, num_blocks=4, max_model_len=64
+    )
 
 
 @pytest.mark.parametrize(
@@ -255,8 +257,21 @@ def test_a_loaded_model_maps_no_file(model: LlamaForCausalLM, tmp_path: Path) ->
     assert [runner.vocab_size for runner in runners] == [203, 203]
 
 
-def test_the_card_counts_what_a_runner_holds(folder: Path) -> None:
-    card = describe(folder.as_uri(), "float32", max_model_len=64)
-    runner = load(folder)
+def test_an_int8_card_has_a_byte_for_each_weight_and_eight_for_each_of_their_rows() -> None:
+    plain, int8 = (
+        describe(SMOLLM2, "bfloat16", max_model_len=2048, quantization=kind)
+        for kind in ("none", "int8")
+    )
+    rows = 49152 + 30 * (960 + 576 + 2 * 1536 + 576)
+    norms_and_rope = (61 * 576 + 2048 * 64) * 2
+    assert int8.weights_bytes == plain.parameters - 61 * 576 + 8 * rows + norms_and_rope
+    assert 0.5 < int8.weights_bytes / plain.weights_bytes < 0.51
+    assert int8.kv_bytes_per_token == plain.kv_bytes_per_token
+
+
+@pytest.mark.parametrize("quantization", ["none", "int8"])
+def test_the_card_counts_what_a_runner_holds(folder: Path, quantization: str) -> None:
+    card = describe(folder.as_uri(), "float32", max_model_len=64, quantization=quantization)
+    runner = load(folder, quantization)
     assert runner.weight_bytes == card.weights_bytes
     assert runner.kv_bytes == 4 * 16 * card.kv_bytes_per_token

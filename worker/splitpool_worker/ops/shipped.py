@@ -38,15 +38,22 @@ _V3_NAMES = (
 )
 _V3 = frozenset(_V3_NAMES.split())
 _V4 = _V3 | {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"}
-_BF16 = _V4 | {"avx512_bf16"}
-_AMX = _BF16 | {"amx_tile", "amx_bf16"}
-_V4_FLAG = "-march=x86-64-v4"
+_VNNI = _V4 | {"avx512_vnni"}
+_BF16 = _VNNI | {"avx512_bf16"}
+_AMX = _BF16 | {"amx_tile", "amx_bf16", "amx_int8"}
+_VNNI_FLAGS = ("-march=x86-64-v4", "-mavx512vnni")
+_BF16_FLAGS = (*_VNNI_FLAGS, "-mavx512bf16")
 
 # The best first.
 VARIANTS = (
-    Variant(name="amx", target=(_V4_FLAG, "-mavx512bf16", "-mamx-tile", "-mamx-bf16"), needs=_AMX),
-    Variant(name="avx512-bf16", target=(_V4_FLAG, "-mavx512bf16"), needs=_BF16),
-    Variant(name="avx512", target=(_V4_FLAG,), needs=_V4),
+    Variant(
+        name="amx",
+        target=(*_BF16_FLAGS, "-mamx-tile", "-mamx-bf16", "-mamx-int8"),
+        needs=_AMX,
+    ),
+    Variant(name="avx512-bf16", target=_BF16_FLAGS, needs=_BF16),
+    Variant(name="avx512-vnni", target=_VNNI_FLAGS, needs=_VNNI),
+    Variant(name="avx512", target=("-march=x86-64-v4",), needs=_V4),
     Variant(name="avx2", target=("-march=x86-64-v3",), needs=_V3),
 )
 
