@@ -60,5 +60,5 @@ def _waits(axes: Axes, measured: Measured, known: Sequence[Server], workload: Wo
     if axes.lines:
         plain_log(axes, "x")
         axes.legend()
-    beside = " beside batch jobs" if workload == "W5" else ""
-    axes.set(title=f"{workload}: short requests{beside}", xlabel="TTFT, ms", ylabel="share")
+    title = "W5: waits beside batch jobs" if workload == "W5" else "W4: waits"
+    axes.set(title=title, xlabel="TTFT of short requests, ms", ylabel="share")

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from peers import page
+from peers import page, plots
+from peers.figures import by_server
 from peers.place import Place
 from peers.results import Key, Results
 from peers.servers import servers
@@ -58,6 +59,14 @@ def test_machine_and_commands_are_told_without_folders_of_the_machine() -> None:
     assert "A CPU, 2 cores, 24.0 GiB; avx2" in text
     assert "`serve --port 8080`" in text
     assert "/home/someone" not in text
+
+
+def test_the_plot_shows_who_was_measured() -> None:
+    svg = plots.plot(by_server(DOCUMENTS), KNOWN)
+
+    assert svg.startswith("<svg")
+    assert "splitpool bf16, Shared" in svg
+    assert "llama.cpp" not in svg
 
 
 def test_a_run_is_taken_up_where_it_ended(tmp_path: Path) -> None:
