@@ -1,6 +1,7 @@
 """The model's tokenizer and chat template, out of its GGUF file or Hugging Face directory."""
 
 import json
+import struct
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -101,7 +102,7 @@ def load(path: Path) -> TextModel:
     """The text side of the model at `path`. Raises ModelUnreadable."""
     try:
         return _from_directory(path) if path.is_dir() else _from_gguf(path)
-    except (OSError, KeyError, ValueError, TypeError) as error:
+    except (OSError, KeyError, ValueError, TypeError, struct.error) as error:
         raise ModelUnreadable(f"{path}: its tokenizer cannot be read: {error}") from error
 
 
@@ -187,10 +188,9 @@ _CONTROL, _USER_DEFINED = 3, 4
 
 
 def _from_gguf(path: Path) -> TextModel:
-    from splitpool_worker.text.gguf_reader import GgufReader
+    from splitpool_worker.text.gguf_fields import fields
 
-    fields = GgufReader(path).fields
-    header = {name: field.contents() for name, field in fields.items() if "tokenizer" in name}
+    header = fields(path)
     ggml = {name.removeprefix("tokenizer.ggml."): value for name, value in header.items()}
     backend = _byte_level(ggml) if _is_byte_level(ggml) else _by_transformers(path)
     tokens = ggml["tokens"]
