@@ -1,0 +1,1 @@
+"""What does each knob of the batching do? One varied at a time, on the same requests."""
