@@ -83,6 +83,7 @@ golden: $(DEV_STAMP) ## Refresh tests/golden, dashboards, docs/{inferencepool,op
 
 bench: $(DEV_STAMP) ## Measure this machine: kernels, host work, pools, prefixes, router, start, a scaling day; leave it idle
 	$(BIN)/python bench/decode_step.py
+	$(BIN)/python bench/int8_step.py
 	$(BIN)/python bench/host_overhead.py
 	$(BIN)/python bench/step_profile.py
 	$(BIN)/python bench/prefix_turn.py
