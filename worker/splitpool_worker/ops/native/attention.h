@@ -117,6 +117,11 @@ struct TileKernel {
     const long key_stride = at.block_size * 4, query_stride = at.head_dim * 2;
     for (long tile = 0; tile < tiles; tile += 2) {
       const bool right = tile + 1 < tiles;
+      // Few rows wait for memory: values are asked for while keys are multiplied.
+      if (!lower)
+        for (long i = tile; i < tile + 1 + right; ++i)
+          for (long element = 0; element < LANES * at.head_dim; element += 32)
+            __builtin_prefetch(rows.values[i] + element);
       zero(lower, right);
       for (long i = 0; i < at.head_dim; i += 32) {
         _tile_loadd(6, rows.keys[tile] + i * at.block_size, key_stride);
