@@ -99,8 +99,9 @@ peers: $(DEV_STAMP) ## Install other servers outside the checkout (15 GB), or th
 bench-peers: $(DEV_STAMP) ## Measure beside the installed peers for hours, write docs/benchmarks.md; OPTIONS=--quick is short
 	PYTHONPATH=bench $(BIN)/python -m peers $(OPTIONS)
 
-measure: $(DEV_STAMP) ## Measure what takes long: a soak of 30 minutes; 1,000 pools; autoscaling on a real node (root, Linux)
+measure: $(DEV_STAMP) ## Measure what takes long: a soak of 30 minutes, docs/batching.md, 1,000 pools, autoscaling on a real node
 	$(BIN)/python bench/soak.py --minutes 30
+	$(BIN)/python bench/sweeps.py
 	PYTHONPATH=tests $(BIN)/python -m cluster.scale --pools 1000 --idle-minutes 10
 	PYTHONPATH=tests $(BIN)/python -m cluster.scale --pools 200 --idle-minutes 5 --managed
 	@PYTHONPATH=tests $(BIN)/python -m node.packages
