@@ -1,7 +1,8 @@
 """Does anything grow under a lasting load? Resident memory of router and worker, and step time.
 
-A pool file is served by `splitpool up`. A closed loop finds what it can do; then 80 % of that is
-offered for --minutes as Poisson arrivals, interactive and batch requests mixed. Memory is read
+A pool file is served by `splitpool up`. Long prompts fill the whole KV cache once, whose pages
+become resident when they are first written; a closed loop finds what the pool can do; 80 % of that
+is offered for --minutes as Poisson arrivals, interactive and batch requests mixed. Memory is read
 every other second from /proc, step times from the worker's step log: steps that only decode, each
 against the usual step with as many sequences, since a step's time follows its size. What grows is
 told by the last third of the time against the second (splitpool_bench/growth.py): memory fails
@@ -10,7 +11,9 @@ beyond 2 %, step time beyond 5 %, where the whole 95 % interval is growth.
 
 import argparse
 import asyncio
+import json
 import time
+import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import islice
@@ -22,7 +25,7 @@ from splitpool_bench.chain import Chain, steps
 from splitpool_bench.client import Client, session
 from splitpool_bench.exchange import Job, Outcome
 from splitpool_bench.growth import Growth, Sample, growth, like_for_like
-from splitpool_bench.load import always_in_flight, open_loop
+from splitpool_bench.load import always_in_flight, closed_loop, open_loop
 from splitpool_bench.progress import Progress
 from splitpool_bench.prompts import Vocabulary, learn
 from splitpool_bench.proxying.usage import resident
@@ -34,6 +37,7 @@ EXAMPLES = Path(__file__).parents[1] / "examples"
 INTERACTIVE = Workload(latency_class="interactive", low=32, high=128, output=32)
 BATCH = Workload(latency_class="batch", low=64, high=256, output=64)
 SAMPLE_SECONDS = 2.0
+FILLING = 1500  # tokens of a prompt that fills the cache
 USERS = 24  # of the closed loop
 MEMORY_LIMIT, STEP_LIMIT = 1.02, 1.05
 _PROGRAMS = {"splitpool_router": "router", "splitpool_worker": "worker"}
@@ -70,6 +74,27 @@ async def sample(pids: Mapping[int, str], found: dict[str, list[Sample]]) -> Non
         for pid, name in pids.items():
             found.setdefault(name, []).append((time.monotonic(), float(resident(pid))))
         await asyncio.sleep(SAMPLE_SECONDS)
+
+
+def kv_tokens(chain: Chain) -> dict[str, int]:
+    """By class: the tokens that all its workers hold."""
+    held: dict[str, int] = {}
+    for worker in chain.workers():
+        with urllib.request.urlopen(f"{worker.url}/ready", timeout=5) as answer:
+            for cls, load in json.load(answer)["load"].items():
+                held[cls] = held.get(cls, 0) + int(load["kvTokens"])
+    return held
+
+
+async def fill(client: Client, chain: Chain, vocabulary: Vocabulary, seed: int) -> None:
+    """Every block of the KV cache is written once."""
+    for cls, tokens in kv_tokens(chain).items():
+        long = Workload(latency_class=cls, low=FILLING, high=FILLING, output=1)
+        count = tokens * 5 // (4 * FILLING) + 1
+        progress = Progress(f"filling {cls}", count)
+        await closed_loop(
+            4, islice(long.jobs(vocabulary, seed), count), client.complete, progress.watch
+        )
 
 
 async def capacity(client: Client, jobs: Iterator[Job], seconds: float) -> float:
@@ -113,7 +138,9 @@ async def measure(
     pids = programs(chain)
     async with session() as connections:
         client = Client(connections, chain.url, chain.model)
-        jobs = mixed(await learn(client.count_tokens), options.seed)
+        vocabulary = await learn(client.count_tokens)
+        await fill(client, chain, vocabulary, options.seed)
+        jobs = mixed(vocabulary, options.seed)
         most = await capacity(client, jobs, options.find)
         print(f"capacity {most:.2f} requests/s, offered {0.8 * most:.2f} for {options.minutes} min")
         sampling = asyncio.create_task(sample(pids, memory))
