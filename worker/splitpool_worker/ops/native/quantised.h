@@ -46,7 +46,31 @@ inline ints nearest(floats x) {
 #endif
 }
 
+typedef Vector<uint8_t, WIDTH>::type bytes;
+
+// Of numbers below 256.
+inline bytes to_bytes(uints x) {
+#if defined(__AVX512F__)
+  return (bytes)_mm512_cvtepi32_epi8((__m512i)x);
+#else
+  return __builtin_convertvector(__builtin_convertvector(x, shorts), bytes);
+#endif
+}
+
 inline ints larger(ints x, ints y) { return x > y ? x : y; }
+
+template <class V>
+int32_t largest_of(V x) {
+  constexpr long half = sizeof(V) / sizeof(int32_t) / 2;
+  if constexpr (half == 1) {
+    return std::max(x[0], x[1]);
+  } else {
+    typedef typename Vector<int32_t, half>::type Half;
+    Half halves[2];
+    std::memcpy(halves, &x, sizeof x);
+    return largest_of(halves[0] > halves[1] ? halves[0] : halves[1]);
+  }
+}
 
 // Sums with the lane H away, or differences from it.
 template <long H, size_t... LANE>
@@ -57,16 +81,20 @@ floats folded(floats x, std::index_sequence<LANE...>) {
 }
 
 // The Walsh-Hadamard transform of N elements in place, without its factor of 1 / sqrt(N).
+// Inlined and unrolled, for only then does a block stay in registers.
 template <long N>
-void transform(floats* x) {
+__attribute__((always_inline)) inline void transform(floats (&x)[N / WIDTH]) {
   constexpr long COUNT = N / WIDTH;
   constexpr auto lanes = std::make_index_sequence<WIDTH>{};
+#pragma GCC unroll 16
   for (long i = 0; i < COUNT; ++i) {
     x[i] = folded<2>(folded<1>(x[i], lanes), lanes);
     if constexpr (WIDTH >= 8) x[i] = folded<4>(x[i], lanes);
     if constexpr (WIDTH >= 16) x[i] = folded<8>(x[i], lanes);
   }
+#pragma GCC unroll 4
   for (long h = 1; h < COUNT; h *= 2)
+#pragma GCC unroll 16
     for (long i = 0; i < COUNT; ++i) {
       if (i & h) continue;
       const floats sum = x[i] + x[i + h];
@@ -92,33 +120,32 @@ inline long block_of(long columns) {
 
 // x rotated block by block; the largest magnitude, as bits. Of floats without their signs the
 // larger has the larger bits, and infinity and NaN have the largest.
-template <class T>
+template <long N, class T>
 int32_t rotate(float* to, const T* x, long columns) {
+  constexpr long COUNT = N / WIDTH;
   ints most{};
-  with_block(columns, [&](auto n) {
-    for (long i = 0; i < columns; i += n) {
-      floats block[n / WIDTH];
-      for (long j = 0; j < n / WIDTH; ++j) block[j] = load(x + i + j * WIDTH);
-      transform<n>(block);
-      for (long j = 0; j < n / WIDTH; ++j) {
-        most = larger(most, (ints)block[j] & 0x7fffffff);
-        store(to + i + j * WIDTH, block[j]);
-      }
+  for (long i = 0; i < columns; i += N) {
+    floats block[COUNT];
+#pragma GCC unroll 16
+    for (long j = 0; j < COUNT; ++j) block[j] = load(x + i + j * WIDTH);
+    transform<N>(block);
+#pragma GCC unroll 16
+    for (long j = 0; j < COUNT; ++j) {
+      most = larger(most, (ints)block[j] & 0x7fffffff);
+      store(to + i + j * WIDTH, block[j]);
     }
-  });
-  int32_t bits = 0;
-  for (long lane = 0; lane < WIDTH; ++lane) bits = most[lane] > bits ? most[lane] : bits;
-  return bits;
+  }
+  return largest_of(most);
 }
 
 // A row's scale is NaN where an element is not finite; its elements then mean nothing.
 template <class T>
 void quantise_row(uint8_t* row, const T* x, long columns) {
-  typedef typename Vector<uint8_t, WIDTH>::type bytes;
   thread_local std::vector<float> memory;
   if (static_cast<long>(memory.size()) < columns) memory.resize(columns);
   float* rotated = memory.data();
-  const int32_t bits = rotate(rotated, x, columns);
+  int32_t bits = 0;
+  with_block(columns, [&](auto n) { bits = rotate<n>(rotated, x, columns); });
   const bool finite = bits < 0x7f800000;
   const float most = finite ? std::max(raw<float>(&bits), LEAST) : 1.0f;
   const float scale = finite ? most / STEPS : std::numeric_limits<float>::quiet_NaN();
@@ -126,7 +153,7 @@ void quantise_row(uint8_t* row, const T* x, long columns) {
   std::memcpy(row, &scale, sizeof scale);
   for (long i = 0; i < columns; i += WIDTH) {
     const ints shifted = nearest(load(rotated + i) * inverse) + MIDDLE;
-    const bytes narrow = __builtin_convertvector((uints)shifted, bytes);
+    const bytes narrow = to_bytes((uints)shifted);
     std::memcpy(row + HEADER + i, &narrow, sizeof narrow);
   }
 }

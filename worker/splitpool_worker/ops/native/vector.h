@@ -59,7 +59,12 @@ inline floats broadcast(float x) { return x - floats{}; }  // x + 0 would not ke
 
 inline floats load(const float* from) { return raw<floats>(from); }
 inline floats load(const bf16* from) {
+#if defined(__AVX512F__)
+  const __m256i halves = raw<__m256i>(from);
+  return (floats)_mm512_slli_epi32(_mm512_cvtepu16_epi32(halves), 16);
+#else
   return (floats)(__builtin_convertvector(raw<shorts>(from), uints) << 16);
+#endif
 }
 
 // Round to nearest even; NaN stays NaN.
