@@ -92,9 +92,12 @@ async def fill(client: Client, chain: Chain, vocabulary: Vocabulary, seed: int) 
         long = Workload(latency_class=cls, low=FILLING, high=FILLING, output=1)
         count = tokens * 5 // (4 * FILLING) + 1
         progress = Progress(f"filling {cls}", count)
-        await closed_loop(
+        outcomes = await closed_loop(
             4, islice(long.jobs(vocabulary, seed), count), client.complete, progress.watch
         )
+        for each in outcomes:
+            if each.failure is not None:
+                raise RuntimeError(f"filling the cache of {cls}: {each.failure} {each.detail}")
 
 
 async def capacity(client: Client, jobs: Iterator[Job], seconds: float) -> float:
@@ -103,7 +106,8 @@ async def capacity(client: Client, jobs: Iterator[Job], seconds: float) -> float
         await asyncio.sleep(seconds / 4)
         before = len(finished)
         await asyncio.sleep(seconds * 3 / 4)
-        return (len(finished) - before) / (seconds * 3 / 4)
+        answered = sum(each.failure is None for each in finished[before:])
+        return answered / (seconds * 3 / 4)
 
 
 async def offered(
@@ -148,7 +152,8 @@ async def measure(
         outcomes = await offered(client, jobs, 0.8 * most, options)
         ended = time.monotonic()
         sampling.cancel()
-        await asyncio.wait([sampling])
+        with suppress(asyncio.CancelledError):
+            await sampling  # a program that was restarted ends it with FileNotFoundError
     series = {f"{name} memory": values for name, values in memory.items()}
     series["decode step time"] = decode_steps(chain)
     found = {name: growth(values, began, ended) for name, values in series.items()}
