@@ -243,11 +243,12 @@ void word_product(const P& p, long first, long last) {
 
 #endif
 
-// Pairs first .. last - 1 of all rows of x.
+// Pairs first .. last - 1 of all rows of x. For a single row tiles are no faster than registers,
+// and take longer to set up.
 template <class T, class Y, bool GATED>
 void product(const Int8Product<T, Y, GATED>& p, long first, long last) {
 #if defined(SPLITPOOL_INT8_TILES)
-  if (p.columns % 64 == 0 && tiles_permitted()) return TileProduct(p).run(first, last);
+  if (p.tokens > 1 && p.columns % 64 == 0 && tiles_permitted()) return TileProduct(p).run(first, last);
 #endif
 #if defined(SPLITPOOL_QUADS)
   quad_product(p, first, last);
