@@ -26,6 +26,8 @@ from peers.workloads import Workload
 from splitpool_bench.stats import Statistic, quantile
 
 Said = Literal["met", "missed", "not decided", "not measured"]
+LEAST_SAMPLES = 3
+"""Fewer have no spread, so nothing is decided by them."""
 _ROUNDS = 1000
 _TAIL = 0.025
 
@@ -55,6 +57,8 @@ class Verdict:
     ours: float
     theirs: float
     interval: tuple[float, float]
+    samples: int
+    """Of the side that has fewer."""
     failed: int
     """Requests of both sides that have no whole answer."""
 
@@ -69,6 +73,8 @@ class Verdict:
         low, high = self.interval
         if math.isnan(low):
             return "not measured"
+        if self.samples < LEAST_SAMPLES:
+            return "not decided"
         if self.bar.at_least:
             low, high = -high, -low
         limit = -self.bar.limit if self.bar.at_least else self.bar.limit
@@ -136,6 +142,7 @@ def judge(bar: Bar, measured: Measured) -> Verdict:
         ours=statistic(a) if a else nothing,
         theirs=statistic(b) if b else nothing,
         interval=ratio_interval(a, b, statistic) if a and b else (nothing, nothing),
+        samples=min(len(a), len(b)),
         failed=failed(ours) + failed(theirs),
     )
 

@@ -10,6 +10,7 @@ from peers.bars import BARS, Verdict, judge
 from peers.figures import SHOWN, Document, Kind, Measured, by_server, failed, samples
 from peers.servers import Server
 from peers.workloads import ONLINE, TITLES, WORKLOADS, Workload
+from splitpool_bench.measuring.figures import ENOUGH_FOR_P99
 from splitpool_bench.stats import p99, quantile_interval
 
 _HEAD = """# Beside other servers
@@ -62,7 +63,11 @@ def _bar(verdict: Verdict, titles: Mapping[str, str]) -> list[str]:
     against = f"our {other}" if ours == theirs else titles.get(theirs, theirs)
     known = verdict.said != "not measured"
     low, high = verdict.interval
-    said = verdict.said if not verdict.failed else f"{verdict.said} ({verdict.failed} failed)"
+    said = f"**{verdict.said}**" if verdict.said == "met" else verdict.said
+    if known and bar.kind.statistic is p99 and verdict.samples < ENOUGH_FOR_P99:
+        said += f", of only {verdict.samples} requests"
+    if verdict.failed:
+        said += f" ({verdict.failed} failed)"
     return [
         bar.group,
         f"{mine} {bar.kind.name}, {bar.kind.unit}",
@@ -71,7 +76,7 @@ def _bar(verdict: Verdict, titles: Mapping[str, str]) -> list[str]:
         f"{verdict.ratio:.2f}" if known else "",
         f"{low:.2f}..{high:.2f}" if known else "",
         bar.bar.replace("<=", "≤").replace(">=", "≥"),
-        f"**{said}**" if said == "met" else said,
+        said,
     ]
 
 

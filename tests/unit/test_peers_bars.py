@@ -26,6 +26,7 @@ def outputs(server: str, *rates: float) -> list[dict[str, object]]:
         ((150.0, 151.0, 149.0), "met"),
         ((130.0, 131.0, 129.0), "missed"),
         ((120.0, 150.0, 141.0), "not decided"),
+        ((150.0,), "not decided"),  # one repeat has no spread
     ],
 )
 def test_a_bar_is_met_when_the_whole_interval_clears_it(
