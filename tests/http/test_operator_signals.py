@@ -1,6 +1,7 @@
 """The operator asks Prometheus within limits, and takes Alertmanager's calls for hints only."""
 
 import asyncio
+import contextlib
 import io
 import json
 from collections.abc import Iterator
@@ -94,7 +95,61 @@ async def test_a_prometheus_that_hangs_holds_nobody_up(
     assert "in time" in str(reading.trouble)
     monkeypatch.setattr(asking, "_READ_SECONDS", 600)
     monkeypatch.setattr(asking, "_DEADLINE_SECONDS", 0.1)
-    assert "does not answer" in str((await Prometheus(PACE).reading(fake.url)).trouble)
+    assert "no answer to all" in str((await Prometheus(PACE).reading(fake.url)).trouble)
+
+
+@pytest.mark.parametrize(
+    "start",
+    [
+        pytest.param(b"HTTP/1.1 200 OK\r\nX-Slow: ", id="headers"),
+        pytest.param(b"HTTP/1.1 200 OK\r\nContent-Length: 60000\r\n\r\n", id="body"),
+        pytest.param(b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n", id="endless"),
+    ],
+)
+async def test_a_prometheus_that_answers_byte_by_byte_keeps_no_thread(
+    monkeypatch: pytest.MonkeyPatch, start: bytes
+) -> None:
+    async def drip(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(start)
+        with contextlib.suppress(ConnectionError):
+            while True:
+                writer.write(b" ")
+                await writer.drain()
+                await asyncio.sleep(0.01)
+        writer.close()
+        done.set()
+
+    done = asyncio.Event()
+    monkeypatch.setattr(asking, "_DEADLINE_SECONDS", 0.3)
+    monkeypatch.setattr(asking, "_GRACE_SECONDS", 60.0)
+    async with await asyncio.start_server(drip, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        # As long as a thread is kept, no reading comes back.
+        reading = await Prometheus(PACE).reading(f"http://127.0.0.1:{port}")
+        await done.wait()
+    assert "no answer to all questions within 0.3 s" in str(reading.trouble)
+
+
+async def test_pools_own_prometheuses_do_not_keep_the_operators_waiting(
+    fake: FakePrometheus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(asking, "_THREADS", 1)
+    client = Prometheus(PACE, Source(url=fake.url))
+    with prometheus(PACE) as hanging:
+        hanging.slow_seconds = 600
+        other = asyncio.create_task(client.reading(hanging.url))
+        await asyncio.sleep(0)
+        reading = await client.reading(None)
+        assert not other.done()
+        hanging.over.set()
+        await other
+    assert reading.signals[OWNER].rate == 2
+
+
+async def test_a_name_and_password_in_a_url_are_not_told(unused_tcp_port: int) -> None:
+    url = f"http://somebody:secret@127.0.0.1:{unused_tcp_port}"
+    reading = await Prometheus(PACE, Source(url=url)).reading(None)
+    assert str(reading.trouble).startswith(f"http://127.0.0.1:{unused_tcp_port} cannot be asked")
 
 
 async def test_the_token_goes_to_the_operators_own_prometheus_alone(
@@ -207,3 +262,11 @@ async def test_senseless_and_endless_bodies_are_refused(
 ) -> None:
     assert await send(endpoint, unused_tcp_port, body) == status
     assert endpoint.looked == []
+
+
+async def test_a_body_that_is_not_packed_as_it_says_is_refused(
+    endpoint: Endpoint, unused_tcp_port: int
+) -> None:
+    headers = {"Authorization": "Bearer right", "Content-Encoding": "gzip"}
+    assert await send(endpoint, unused_tcp_port, b"no gzip", headers) == 400
+    assert endpoint.told == ["malformed"]

@@ -5,29 +5,30 @@ time and bytes, no redirects, and a token for the operator's own Prometheus only
 """
 
 import asyncio
+import re
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import requests
 from prometheus_api_client import PrometheusConnect
 from prometheus_api_client.exceptions import PrometheusApiClientException
-from urllib3.util.retry import Retry
 
 from splitpool_operator.autoscaling.queries import queries
 from splitpool_operator.autoscaling.readings import Owner, Unreadable, read
 from splitpool_operator.autoscaling.signals import Signals
 from splitpool_operator.autoscaling.state import Pace
+from splitpool_operator.cluster.bounded import Bounded, TooMuch
 
 # Every pool of one Prometheus is served by one reading.
 _FRESH_SECONDS = 10.0
 _CONNECT_SECONDS, _READ_SECONDS = 2.0, 5.0
 _DEADLINE_SECONDS = 15.0
+# For what no deadline reaches: a thread that is not free, the resolution of a name.
+_GRACE_SECONDS = 1.0
 _MOST_BYTES = 16 * 1024**2
-_CHUNK = 64 * 1024
 _THREADS = 16
 
 Told = Callable[[str], None]
@@ -47,10 +48,6 @@ class Reading:
 
     signals: Mapping[Owner, Signals] = field(default_factory=dict)
     trouble: str | None = None
-
-
-class TooMuch(requests.RequestException):
-    """The answer is larger, or takes longer, than any answer should."""
 
 
 class Prometheus:
@@ -73,6 +70,8 @@ class Prometheus:
         self._known: dict[str, tuple[float, Reading]] = {}
         self._asking: dict[str, asyncio.Future[Reading]] = {}
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="prometheus")
+        # The operator's own waits for none that pools name.
+        self._own = ThreadPoolExecutor(1, thread_name_prefix="own-prometheus")
 
     @property
     def has_source(self) -> bool:
@@ -90,11 +89,14 @@ class Prometheus:
             return known
         if url not in self._asking:
             loop = asyncio.get_running_loop()
-            asking = loop.run_in_executor(self._threads, self._ask, url)
+            own = self._source is not None and url == self._source.url
+            asking = loop.run_in_executor(self._own if own else self._threads, self._ask, url)
             asking.add_done_callback(lambda done: self._asked(url, done))
             self._asking[url] = asking
-        done, _ = await asyncio.wait((self._asking[url],), timeout=_DEADLINE_SECONDS)
-        return done.pop().result() if done else Reading(trouble=f"{url} does not answer")
+        done, _ = await asyncio.wait(
+            (self._asking[url],), timeout=_DEADLINE_SECONDS + _GRACE_SECONDS
+        )
+        return done.pop().result() if done else Reading(trouble=f"{_shown(url)} does not answer")
 
     def expire(self) -> None:
         """News: whoever asks next asks anew."""
@@ -102,7 +104,8 @@ class Prometheus:
 
     def close(self) -> None:
         """Wait for nobody."""
-        self._threads.shutdown(wait=False, cancel_futures=True)
+        for each in (self._own, self._threads):
+            each.shutdown(wait=False, cancel_futures=True)
 
     def _asked(self, url: str, done: asyncio.Future[Reading]) -> None:
         del self._asking[url]
@@ -119,23 +122,20 @@ class Prometheus:
 
     def _ask(self, url: str) -> Reading:
         """In a thread."""
-        ends = time.monotonic() + _DEADLINE_SECONDS
         try:
-            with _Bounded(ends) as session:
+            with Bounded(seconds=_DEADLINE_SECONDS, most_bytes=_MOST_BYTES) as session:
                 client = PrometheusConnect(
                     url=url.rstrip("/"),
                     headers=self._headers(url),
-                    # A read that fails keeps its own name so.
-                    retry=Retry(total=0, read=False),
                     session=session,
                     timeout=(_CONNECT_SECONDS, _READ_SECONDS),
                 )
                 answers = {name: client.custom_query(text) for name, text in self._queries.items()}
             return Reading(signals=read(answers, self._pace))
         except (requests.RequestException, PrometheusApiClientException, OSError) as error:
-            return Reading(trouble=f"{url} cannot be asked: {_why(error)}")
+            return Reading(trouble=f"{_shown(url)} cannot be asked: {_why(error)}")
         except (Unreadable, ValueError, KeyError, TypeError, RecursionError):
-            return Reading(trouble=f"{url} does not answer as Prometheus does")
+            return Reading(trouble=f"{_shown(url)} does not answer as Prometheus does")
 
     def _headers(self, url: str) -> dict[str, str]:
         own = self._source
@@ -144,26 +144,9 @@ class Prometheus:
         return {"Authorization": f"Bearer {own.token_file.read_text().strip()}"}
 
 
-class _Bounded(requests.Session):
-    """A session that follows no redirect and reads no answer without end."""
-
-    def __init__(self, ends: float) -> None:
-        super().__init__()
-        self.trust_env = False
-        self._ends = ends
-
-    def send(self, request: requests.PreparedRequest, **options: Any) -> requests.Response:
-        """One request, read to its end here."""
-        response = super().send(request, **options | {"stream": True, "allow_redirects": False})
-        body = bytearray()
-        for chunk in response.iter_content(_CHUNK):
-            body += chunk
-            if len(body) > _MOST_BYTES:
-                raise TooMuch(f"an answer of more than {_MOST_BYTES} bytes")
-            if time.monotonic() > self._ends:
-                raise TooMuch(f"no answer to all questions within {_DEADLINE_SECONDS:g} s")
-        response._content = bytes(body)
-        return response
+def _shown(url: str) -> str:
+    """Without name and password: whoever may read a pool reads its conditions."""
+    return re.sub(r"^(https?://)[^/?#]*@", r"\1", url)
 
 
 def _why(error: Exception) -> str:

@@ -67,6 +67,9 @@ class Webhook:
             return web.Response(status=408), "slow"
         except web.HTTPRequestEntityTooLarge:
             return web.Response(status=413), "large"
+        except (web.RequestPayloadError, ConnectionError):
+            # Cut off, or packed otherwise than it says.
+            return web.Response(status=400), "malformed"
         except Malformed as error:
             return web.Response(status=400, text=f"{error}\n"), "malformed"
         self.look(pools)
