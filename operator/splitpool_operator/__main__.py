@@ -10,6 +10,7 @@ from pathlib import Path
 
 from splitpool_operator.autoscaling.state import Pace
 from splitpool_operator.cluster import logs
+from splitpool_operator.cluster.leader import Lease
 from splitpool_operator.cluster.prometheus import Source
 from splitpool_operator.cluster.running import Options, run
 from splitpool_operator.cluster.scope import Scope
@@ -26,7 +27,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         scope=Scope(namespaces=tuple(known.namespace)),
         installation=Installation(worker_image=known.worker_image),
         identity=known.identity or f"{socket.gethostname()}-{os.getpid()}",
-        lease_namespace=known.lease_namespace or _own_namespace(),
+        lease=Lease(known.lease_name, known.lease_namespace or _own_namespace()),
         health_port=known.health_port,
         sync_seconds=known.sync_seconds,
         router=known.router,
@@ -47,6 +48,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--worker-image", required=True, help="of pools that name none in podTemplate")
     add("--namespace", action="append", default=[], help="watch only this one; repeatable")
     add("--lease-namespace", help="where the Lease is (default: the pod's own namespace)")
+    add("--lease-name", default="splitpool-operator", help="its name (%(default)s)")
     add("--identity", help="of this replica in the Lease (default: host name and process)")
     add(
         "--router",

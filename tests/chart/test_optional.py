@@ -1,5 +1,6 @@
 """What the chart adds where others' APIs are there and the values want it, and nowhere else."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -140,3 +141,9 @@ def test_entries_without_what_they_need_are_refused(list_of: list[Object]) -> No
         ]
         with pytest.raises(ChartError, match="missing propert"):
             template(*arguments)
+
+
+def test_a_minimum_above_the_maximum_is_refused() -> None:
+    values = json.dumps([SCALED[0] | {"minReplicas": 5}])
+    with pytest.raises(ChartError, match="team-a/assistant, class interactive: minReplicas is 5"):
+        template("--set-json", f"keda.scaledObjects={values}", *EVERY_API)

@@ -8,6 +8,7 @@ from typing import Any
 
 import kubernetes_validate
 import pytest
+from ruamel.yaml import YAML
 
 from cluster import crds
 from cluster.api import Object
@@ -284,3 +285,42 @@ def test_the_names_follow_the_release() -> None:
     yaml = template(*NO_CRD, release="other")
     assert "name: other-splitpool-router-pods" in yaml
     assert "- other-splitpool-router-pods.splitpool.svc:8080" in yaml
+    # Two releases in a namespace would else wait for each other's Lease.
+    assert "- --lease-name\n            - other-splitpool-operator\n" in yaml
+    assert "resourceNames: [other-splitpool-operator]" in yaml
+
+
+@pytest.mark.parametrize("name", ["123", "1e3", "true"])
+def test_names_that_look_like_something_else_stay_names(name: str) -> None:
+    values = ["--set-string", f"scope.namespaces={{{name}}}", "--set", "scope.clusterWide=false"]
+    for secret in ("operator.prometheus.tokenSecret", "operator.webhook.existingSecret"):
+        values += ["--set-string", f"{secret}={name}"]
+    for secret in ("router.apiKeys.existingSecret", "router.callerKey.existingSecret"):
+        values += ["--set-string", f"{secret}={name}"]
+    values += ["--set-string", f"operator.priorityClassName={name}"]
+    yaml = template(*NO_CRD, *values, release=name, namespace=name)
+    for each in YAML(typ="safe", pure=True).load_all(yaml):
+        assert [*strange(each)] == [], each
+
+
+def strange(value: Any, key: str = "") -> Iterator[tuple[str, Any]]:
+    """What should be a string and is none, by its key."""
+    named = key in {"name", "namespace", "secretName", "priorityClassName"}
+    if (named or key.startswith(("app.", "kubernetes."))) and not isinstance(value, str):
+        yield key, value
+    if isinstance(value, dict):
+        for inner, each in value.items():
+            yield from strange(each, inner)
+    if isinstance(value, list):
+        for each in value:
+            yield from strange(each, "name" if key in {"args", "command"} else "")
+
+
+def test_a_release_with_dots_has_services_without() -> None:
+    long = "a" * 39 + ".release"
+    for release in ("my.release", long):
+        yaml = template(*NO_CRD, release=release)
+        names = {
+            each["metadata"]["name"] for each in YAML(typ="safe", pure=True).load_all(yaml) if each
+        }
+        assert all(re.fullmatch(r"[a-z0-9]([-a-z0-9]{,61}[a-z0-9])?", name) for name in names)

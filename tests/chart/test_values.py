@@ -28,6 +28,14 @@ def objects(values: dict[str, Any], path: str = "") -> Iterator[str]:
             yield from objects(value, f"{path}{key}.")
 
 
+def leaves(values: dict[str, Any], path: str = "") -> Iterator[str]:
+    """The path of every key of the values that is the chart's."""
+    for key, value in values.items():
+        yield f"{path}{key}"
+        if isinstance(value, dict) and key not in FREE | {"affinity", "resources"}:
+            yield from leaves(value, f"{path}{key}.")
+
+
 def test_lint_finds_nothing(tmp_path: Path) -> None:
     command = [str(helm()), "lint", "--strict", "--kube-version", "1.37", str(CHART)]
     ended = subprocess.run(
@@ -62,11 +70,30 @@ def test_a_key_that_nobody_reads_is_refused(path: str) -> None:
         ("networkPolicy.metricsFrom[0].ipBlock.except={a}", "networkPolicy/metricsFrom/0/ipBlock"),
         ("operator.tolerations[0].effect=Never", "operator/tolerations/0/effect"),
         ("router.affinity.hostAffinity.a=b", "router/affinity"),
+        ("router.image.repository=example.com/router:latest", "router/image/repository"),
+        ("router.callerKey.existingSecret=My Secret", "router/callerKey/existingSecret"),
+        ("operator.prometheus.tokenSecret=a: b", "operator/prometheus/tokenSecret"),
+        ("operator.prometheus.url=http://", "operator/prometheus/url"),
+        # Helm writes a million as 1e+06, which is no number of seconds.
+        ("operator.scaling.quietSeconds=1000000", "operator/scaling/quietSeconds"),
+        ("monitoring.rules.window=1s5m", "monitoring/rules/window"),
+        ("monitoring.runbooks=a: b", "monitoring/runbooks"),
     ],
 )
 def test_a_value_that_cannot_work_is_refused(argument: str, field: str) -> None:
     with pytest.raises(ChartError, match=f"'/{field}'"):
         template("--set", argument)
+
+
+@pytest.mark.parametrize("path", [*leaves(VALUES)])
+def test_a_value_that_is_taken_away_is_missed(path: str) -> None:
+    parent, _, key = path.rpartition(".")
+    with pytest.raises(ChartError, match=f"at '{_pointer(parent)}': missing property '{key}'"):
+        template("--set", f"{path}=null")
+
+
+def _pointer(path: str) -> str:
+    return "".join(f"/{key}" for key in path.split(".") if key)
 
 
 def test_the_images_are_those_of_the_projects_version() -> None:

@@ -1,9 +1,9 @@
-{{/* The release's name, with the chart's where it is not part of it. */}}
+{{/* The release's name, with the chart's where it is not part of it; Services may have no dot in theirs. */}}
 {{- define "splitpool.fullname" -}}
 {{- if contains .Chart.Name .Release.Name -}}
-{{- .Release.Name | trunc 40 | trimSuffix "-" -}}
+{{- .Release.Name | replace "." "-" | trunc 40 | trimSuffix "-" -}}
 {{- else -}}
-{{- printf "%s-%s" .Release.Name .Chart.Name | trunc 40 | trimSuffix "-" -}}
+{{- printf "%s-%s" .Release.Name .Chart.Name | replace "." "-" | trunc 40 | trimSuffix "-" -}}
 {{- end -}}
 {{- end -}}
 
@@ -14,7 +14,7 @@
 {{- define "splitpool.selector" -}}
 {{- $root := index . 0 -}}
 app.kubernetes.io/name: splitpool-{{ index . 1 }}
-app.kubernetes.io/instance: {{ $root.Release.Name }}
+app.kubernetes.io/instance: {{ $root.Release.Name | quote }}
 {{- end -}}
 
 {{/* Labels of a pod: none that changes with the chart, which would restart it. */}}

@@ -61,7 +61,7 @@ kind: {{ $kind }}
 metadata:
   name: {{ $name }}
   {{- with . }}
-  namespace: {{ . }}
+  namespace: {{ . | quote }}
   {{- end }}
   labels:
     {{- include "splitpool.labels" (list $root $component) | nindent 4 }}
@@ -73,7 +73,7 @@ kind: {{ $kind }}Binding
 metadata:
   name: {{ $name }}
   {{- with . }}
-  namespace: {{ . }}
+  namespace: {{ . | quote }}
   {{- end }}
   labels:
     {{- include "splitpool.labels" (list $root $component) | nindent 4 }}
@@ -84,6 +84,6 @@ roleRef:
 subjects:
   - kind: ServiceAccount
     name: {{ $name }}
-    namespace: {{ $root.Release.Namespace }}
+    namespace: {{ $root.Release.Namespace | quote }}
 {{- end }}
 {{- end -}}

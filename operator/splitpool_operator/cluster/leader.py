@@ -9,6 +9,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
 from typing import Any, cast
 
 import aiohttp
@@ -19,13 +20,20 @@ from kubernetes.aio.leaderelection.resourcelock.leaselock import LeaseLock
 
 log = logging.getLogger("splitpool_operator")
 
-LEASE = "splitpool-operator"
 LEASE_SECONDS = 15
 _RENEW_DEADLINE_SECONDS = 10
 _RETRY_SECONDS = 2
 
 
 _NO_CONNECTION = (aiohttp.ClientError, OSError, TimeoutError)
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """Which Lease: installations in one namespace have one each."""
+
+    name: str
+    namespace: str
 
 
 class LeaseLost(Exception):
@@ -35,8 +43,8 @@ class LeaseLost(Exception):
 class _WatchedLock(LeaseLock):  # type: ignore[misc]
     """Knows when it was last renewed."""
 
-    def __init__(self, namespace: str, identity: str, api: ApiClient) -> None:
-        super().__init__(LEASE, namespace, identity, api)
+    def __init__(self, lease: Lease, identity: str, api: ApiClient) -> None:
+        super().__init__(lease.name, lease.namespace, identity, api)
         self.renewed = time.monotonic()
 
     async def get(self, name: str, namespace: str) -> tuple[bool, Any]:
@@ -67,10 +75,10 @@ class _WatchedLock(LeaseLock):  # type: ignore[misc]
 
 
 async def lead(
-    api: ApiClient, namespace: str, identity: str, act: Callable[[], Coroutine[Any, Any, None]]
+    api: ApiClient, lease: Lease, identity: str, act: Callable[[], Coroutine[Any, Any, None]]
 ) -> None:
     """Wait for the lease, then act; returns when the acting does. Raises LeaseLost."""
-    lock = _WatchedLock(namespace, identity, api)
+    lock = _WatchedLock(lease, identity, api)
     elected = asyncio.Event()
 
     async def started() -> None:
@@ -90,7 +98,7 @@ async def lead(
         for task in (election, waiting):
             task.cancel()
         await asyncio.gather(election, waiting, return_exceptions=True)
-    await _give_back(lock, namespace, identity)
+    await _give_back(lock, lease, identity)
 
 
 async def _first(*tasks: asyncio.Task[Any]) -> None:
@@ -114,12 +122,12 @@ async def _watch(lock: _WatchedLock) -> None:
         await asyncio.sleep(left)
 
 
-async def _give_back(lock: _WatchedLock, namespace: str, identity: str) -> None:
+async def _give_back(lock: _WatchedLock, lease: Lease, identity: str) -> None:
     try:
-        lease = await lock.api_instance.read_namespaced_lease(LEASE, namespace)
-        if lease.spec.holder_identity != identity:
+        held = await lock.api_instance.read_namespaced_lease(lease.name, lease.namespace)
+        if held.spec.holder_identity != identity:
             return
-        lease.spec.holder_identity = None
-        await lock.api_instance.replace_namespaced_lease(LEASE, namespace, lease)
+        held.spec.holder_identity = None
+        await lock.api_instance.replace_namespaced_lease(lease.name, lease.namespace, held)
     except (ApiException, OSError, TimeoutError):
         log.warning("the lease was not given back and lapses by itself")

@@ -20,7 +20,7 @@ from splitpool_operator.cluster import handlers, health
 from splitpool_operator.cluster.handlers import WatchesEnded
 from splitpool_operator.cluster.intake import Intake
 from splitpool_operator.cluster.kube import Kube, Refused, Unavailable
-from splitpool_operator.cluster.leader import LeaseLost, lead
+from splitpool_operator.cluster.leader import Lease, LeaseLost, lead
 from splitpool_operator.cluster.pool_series import PoolSeries
 from splitpool_operator.cluster.probing import HttpProbe
 from splitpool_operator.cluster.prometheus import Prometheus, Source
@@ -52,7 +52,7 @@ class Options:
     scope: Scope
     installation: Installation
     identity: str
-    lease_namespace: str
+    lease: Lease
     health_port: int
     sync_seconds: float
     router: tuple[str, int] | None
@@ -195,7 +195,7 @@ async def run(options: Options) -> int:
             )
             servers.append(await webhook.serve(options.webhook_port))
         try:
-            await _until_stopped(stop, lead(api, options.lease_namespace, options.identity, act))
+            await _until_stopped(stop, lead(api, options.lease, options.identity, act))
         except (LeaseLost, WatchesEnded) as lost:
             log.error("leaving", extra={"why": str(lost)})
             return EXIT_LOST
