@@ -13,6 +13,7 @@ import pytest
 
 from fakes.fake_prometheus import FakePrometheus, prometheus
 from splitpool_operator.autoscaling.state import Pace
+from splitpool_operator.cluster import health
 from splitpool_operator.cluster import prometheus as asking
 from splitpool_operator.cluster.prometheus import Prometheus, Source
 from splitpool_operator.cluster.webhook import Webhook
@@ -270,3 +271,20 @@ async def test_a_body_that_is_not_packed_as_it_says_is_refused(
     headers = {"Authorization": "Bearer right", "Content-Encoding": "gzip"}
     assert await send(endpoint, unused_tcp_port, b"no gzip", headers) == 400
     assert endpoint.told == ["malformed"]
+
+
+@pytest.mark.parametrize("start", [b"", b"POST /alerts HTTP/1.1\r\nHo"])
+async def test_a_connection_that_asks_nothing_is_closed(
+    endpoint: Endpoint, unused_tcp_port: int, monkeypatch: pytest.MonkeyPatch, start: bytes
+) -> None:
+    monkeypatch.setattr(health, "IDLE_SECONDS", 0.1)
+    for serving in (
+        endpoint.webhook.serve(unused_tcp_port),
+        health.serve(lambda: None, lambda: b"", unused_tcp_port),
+    ):
+        runner = await serving
+        reader, writer = await asyncio.open_connection("127.0.0.1", unused_tcp_port)
+        writer.write(start)
+        assert await reader.read() == b""
+        writer.close()
+        await runner.cleanup()

@@ -8,6 +8,8 @@ from collections.abc import Callable
 from aiohttp import web
 
 _STANDSTILL_SECONDS = 300.0
+# A connection that asks nothing for so long is closed, also one that never asked.
+IDLE_SECONDS = 60.0
 _TEXT_FORMAT = "text/plain; version=0.0.4; charset=utf-8"
 
 
@@ -35,7 +37,7 @@ async def serve(
     app = web.Application()
     app.router.add_get("/healthz", healthz)
     app.router.add_get("/metrics", metrics)
-    runner = web.AppRunner(app, access_log=None)
+    runner = web.AppRunner(app, access_log=None, keepalive_timeout=IDLE_SECONDS)
     await runner.setup()
     await web.TCPSite(runner, port=port).start()
     return runner

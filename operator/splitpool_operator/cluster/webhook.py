@@ -14,6 +14,7 @@ from pathlib import Path
 from aiohttp import web
 
 from splitpool_operator.autoscaling.alerts import Malformed, named_pools
+from splitpool_operator.cluster import health
 
 log = logging.getLogger("splitpool_operator")
 
@@ -39,7 +40,7 @@ class Webhook:
         """Answer on every address until the runner is cleaned up."""
         app = web.Application(client_max_size=_MOST_BYTES)
         app.router.add_post(PATH, self._take)
-        runner = web.AppRunner(app, access_log=None)
+        runner = web.AppRunner(app, access_log=None, keepalive_timeout=health.IDLE_SECONDS)
         await runner.setup()
         await web.TCPSite(runner, port=port).start()
         return runner
