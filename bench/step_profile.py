@@ -33,7 +33,7 @@ def loader(options: argparse.Namespace) -> Callable[[int], Runner]:
     from splitpool_worker.engine.runner import TorchRunner
 
     def load(num_blocks: int) -> Runner:
-        return TorchRunner.load(
+        runner = TorchRunner.load(
             options.model,
             dtype=options.dtype,
             quantization=options.quantization,
@@ -41,6 +41,8 @@ def loader(options: argparse.Namespace) -> Callable[[int], Runner]:
             max_model_len=512,
             threads=options.threads,
         )
+        runner.commit()
+        return runner
 
     return load
 

@@ -31,13 +31,15 @@ def load(options: argparse.Namespace) -> Runner:
     from splitpool_bench.sweeping.settings import CONTEXT
     from splitpool_worker.engine.runner import TorchRunner
 
-    return TorchRunner.load(
+    runner = TorchRunner.load(
         options.model,
         num_blocks=KV_TOKENS // BLOCK_SIZE,
         block_size=BLOCK_SIZE,
         max_model_len=CONTEXT,
         threads=options.threads,
     )
+    runner.commit()
+    return runner
 
 
 def measure(runner: Runner, sweep: Sweep, options: argparse.Namespace) -> Result:

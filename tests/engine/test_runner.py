@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -64,6 +65,18 @@ def test_a_cache_needs_a_size_that_holds_a_block() -> None:
         TorchRunner.load(SMOLLM2, kv_bytes=1000)
     with pytest.raises(ValueError, match="one of them"):
         TorchRunner.load(SMOLLM2)
+
+
+def test_a_committed_cache_is_resident_before_a_step_touches_it() -> None:
+    runner = TorchRunner.load(SMOLLM2, num_blocks=300)
+    before = resident_bytes()
+    runner.commit()
+    assert resident_bytes() - before > 0.9 * runner.kv_bytes
+
+
+def resident_bytes() -> int:
+    status = Path("/proc/self/status").read_text()
+    return int(status.split("VmRSS:")[1].split()[0]) * 1024
 
 
 # The largest step a worker may take (512 tokens, 64 of them sampled, against long contexts) in a

@@ -2,6 +2,7 @@
 
 import logging
 import socket
+import threading
 import time
 from collections.abc import Mapping
 
@@ -46,6 +47,8 @@ def _load(config: WorkerConfig) -> Model:
     if runner.ops_name != wanted:  # no compiler: the reference operations need other workspace
         card, parts = sized(config, runner.ops_name)
         runner = _runner(config, card, parts, runner.ops_name)
+    # The first requests need not wait for it: they find what they touch as before.
+    threading.Thread(target=runner.commit, name="commit-cache", daemon=True).start()
     fence = seeing.fence(config)
     log.info("fence: %s (%s)", fence.enforcement, fence.seen)
     return Model(

@@ -41,6 +41,7 @@ class KVCache:
         # Zeros and not garbage: a kernel that reads a whole block must meet numbers in it.
         elements = 2 * num_layers * num_blocks * block_size * num_kv_heads * head_dim
         arena = Arena(elements * dtype.itemsize) if device.type == "cpu" else None
+        self._arena = arena
 
         def allocate(shape: Shape) -> torch.Tensor:
             whole = (num_blocks, *shape)
@@ -62,6 +63,11 @@ class KVCache:
             )
             for _ in range(num_layers)
         ]
+
+    def commit(self) -> None:
+        """Make all of it resident; see Arena.commit. On a device it always is."""
+        if self._arena is not None:
+            self._arena.commit()
 
     @property
     def nbytes(self) -> int:

@@ -114,6 +114,10 @@ class TorchRunner:
             if low < 0 or high >= limit:
                 raise IndexError(f"a {name} of this step is out of range 0 .. {limit - 1}")
 
+    def commit(self) -> None:
+        """Make the whole cache resident, so that no step is the first to touch a part of it."""
+        self._kv.commit()
+
     def poison(self, blocks: Iterable[int]) -> None:
         self._kv.poison(blocks)
 
