@@ -74,6 +74,29 @@ def test_a_committed_cache_is_resident_before_a_step_touches_it() -> None:
     assert resident_bytes() - before > 0.9 * runner.kv_bytes
 
 
+HELPERS = """
+import os, torch
+from splitpool_worker.engine import openmp
+
+def threads():
+    return len(os.listdir("/proc/self/task"))
+
+torch.set_num_threads(2)
+alone = threads()
+torch.ones(1 << 22).sum()
+with_helper = threads()
+openmp.release()
+print(with_helper - alone, threads() - alone)
+torch.ones(1 << 22).sum()
+print(threads() - alone)
+"""
+
+
+def test_helpers_that_are_released_end_and_come_back_with_new_work() -> None:
+    result = subprocess.run([sys.executable, "-c", HELPERS], capture_output=True, text=True)
+    assert result.stdout == "1 0\n1\n", result.stderr
+
+
 def resident_bytes() -> int:
     status = Path("/proc/self/status").read_text()
     return int(status.split("VmRSS:")[1].split()[0]) * 1024

@@ -10,6 +10,7 @@ import torch
 from splitpool_worker.checkpoint import footprint
 from splitpool_worker.checkpoint.inspect import bounded_length
 from splitpool_worker.checkpoint.weights import open_checkpoint, resolve
+from splitpool_worker.engine import openmp
 from splitpool_worker.engine.batch import Batch
 from splitpool_worker.engine.indices import Indices
 from splitpool_worker.engine.kv_cache import KVCache
@@ -88,6 +89,7 @@ class TorchRunner:
         kv = _kv_cache(
             config, kind, _blocks(num_blocks, kv_bytes, block), block_size, DTYPES[dtype], where
         )
+        openmp.release()  # steps are another thread's
         return cls(config=config, model=model, kv=kv, max_model_len=max_len, block_size=block_size)
 
     @torch.no_grad()
