@@ -110,13 +110,17 @@ def give_priority(pid: int, nice: int) -> None:
 
 @contextlib.contextmanager
 def ended_by_signals() -> Iterator[None]:
-    """SIGTERM and SIGHUP end the block as Ctrl-C does, so that children are stopped."""
+    """SIGTERM, SIGHUP and Ctrl-C end the block once, so that children are stopped."""
 
     def interrupt(*_: object) -> None:
+        # timeout(1) tells its child and then the group: the second must not cut the stopping short.
+        for number in before:
+            signal.signal(number, signal.SIG_IGN)
         raise KeyboardInterrupt
 
     before = {
-        number: signal.signal(number, interrupt) for number in (signal.SIGTERM, signal.SIGHUP)
+        number: signal.signal(number, interrupt)
+        for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
     }
     try:
         yield

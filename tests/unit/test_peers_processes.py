@@ -1,5 +1,7 @@
 """A server that was started for a measurement, with all its children, never stays behind."""
 
+import os
+import signal
 import sys
 import time
 from collections.abc import Callable
@@ -9,7 +11,7 @@ import psutil
 import pytest
 
 from cluster.patience import patient
-from peers.processes import Program
+from peers.processes import Program, ended_by_signals
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="sessions as Linux has them")
 
@@ -49,6 +51,21 @@ def test_nothing_is_left_of_a_server(script: str, tmp_path: Path) -> None:
     assert family
 
     program.stop(seconds=0.2)
+
+    until(lambda: all(map(gone, family)))
+
+
+def test_a_second_signal_does_not_cut_the_stopping_short(tmp_path: Path) -> None:
+    program, family = started(STUBBORN, tmp_path)
+
+    with pytest.raises(KeyboardInterrupt), ended_by_signals():
+        try:
+            os.kill(os.getpid(), signal.SIGTERM)
+            time.sleep(patient(10))
+        finally:
+            for again in (signal.SIGTERM, signal.SIGINT):
+                os.kill(os.getpid(), again)
+            program.stop(seconds=0.2)
 
     until(lambda: all(map(gone, family)))
 
