@@ -59,15 +59,19 @@ def test_a_second_signal_does_not_cut_the_stopping_short(tmp_path: Path) -> None
     program, family = started(STUBBORN, tmp_path)
 
     with pytest.raises(KeyboardInterrupt), ended_by_signals():
-        try:
-            os.kill(os.getpid(), signal.SIGTERM)
-            time.sleep(patient(10))
-        finally:
-            for again in (signal.SIGTERM, signal.SIGINT):
-                os.kill(os.getpid(), again)
-            program.stop(seconds=0.2)
+        interrupted_twice(program)
 
     until(lambda: all(map(gone, family)))
+
+
+def interrupted_twice(program: Program) -> None:
+    try:
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(patient(10))
+    finally:
+        for again in (signal.SIGTERM, signal.SIGINT):
+            os.kill(os.getpid(), again)
+        program.stop(seconds=0.2)
 
 
 def test_a_server_that_is_held_stands_still_with_its_children(tmp_path: Path) -> None:
