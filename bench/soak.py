@@ -1,12 +1,12 @@
 """Does anything grow under a lasting load? Resident memory of router and worker, and step time.
 
-A pool file is served by `splitpool up`. Long prompts fill the whole KV cache once, whose pages
-become resident when they are first written; a closed loop finds what the pool can do; 80 % of that
-is offered for --minutes as Poisson arrivals, interactive and batch requests mixed. Memory is read
-every other second from /proc, step times from the worker's step log: steps that only decode, each
-against the usual step with as many sequences, since a step's time follows its size. What grows is
-told by the last third of the time against the second (splitpool_bench/growth.py): memory fails
-beyond 2 %, step time beyond 5 %, where the whole 95 % interval is growth.
+A pool file is served by `splitpool up`. Long prompts fill the whole KV cache once, so that none of
+it is new while memory is watched; a closed loop finds what the pool can do; 80 % of that is offered
+for --minutes as Poisson arrivals, interactive and batch requests mixed. Memory is read every other
+second from /proc, step times from the worker's step log: steps that only decode, each against the
+usual step with as many sequences, since a step's time follows its size. What grows is told by the
+last third of the time against the second (splitpool_bench/growth.py): memory fails beyond 2 %, step
+time beyond 5 %, where the whole 95 % interval is growth.
 """
 
 import argparse

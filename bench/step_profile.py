@@ -17,6 +17,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING
 
 from splitpool_bench.report import machine, table
+from splitpool_bench.script import set_threads
 
 if TYPE_CHECKING:
     from splitpool_worker.engine.batch import Runner
@@ -86,9 +87,7 @@ def parse() -> argparse.Namespace:
 
 def main() -> int:
     options = parse()
-    # OpenMP reads these once, when torch loads it.
-    os.environ.setdefault("OMP_NUM_THREADS", str(options.threads))
-    os.environ.setdefault("GOMP_SPINCOUNT", "2000")
+    set_threads(options.threads)
     from host_overhead import measure
 
     about = machine()

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from splitpool_bench.report import machine
+from splitpool_bench.script import set_threads
 
 if TYPE_CHECKING:
     from splitpool_bench.sweeping.batching_page import Result
@@ -90,9 +91,7 @@ def parse() -> argparse.Namespace:
 
 def main() -> int:
     options = parse()
-    # OpenMP reads these once, when torch loads it.
-    os.environ.setdefault("OMP_NUM_THREADS", str(options.threads))
-    os.environ.setdefault("GOMP_SPINCOUNT", "2000")
+    set_threads(options.threads)
     from splitpool_bench.sweeping.settings import sweeps
 
     about = machine()

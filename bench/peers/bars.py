@@ -8,6 +8,7 @@ import math
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 from peers.figures import (
@@ -81,27 +82,21 @@ class Verdict:
         return "met" if high <= limit else "missed" if low > limit else "not decided"
 
 
-def _bf16(kind: Kind, workload: Workload, theirs: str, limit: float, *, least: bool = False) -> Bar:
+def _bar(
+    group: str, kind: Kind, workload: Workload, theirs: str, limit: float, *, least: bool = False
+) -> Bar:
+    """Our server of that precision against another one, on the same workload."""
     return Bar(
-        group="bf16",
+        group=group,
         kind=kind,
-        ours=("splitpool-bf16", workload),
+        ours=(f"splitpool-{group}", workload),
         theirs=(theirs, workload),
         limit=limit,
         at_least=least,
     )
 
 
-def _int8(kind: Kind, workload: Workload, theirs: str, limit: float, *, least: bool = False) -> Bar:
-    return Bar(
-        group="int8",
-        kind=kind,
-        ours=("splitpool-int8", workload),
-        theirs=(theirs, workload),
-        limit=limit,
-        at_least=least,
-    )
-
+_bf16, _int8 = partial(_bar, "bf16"), partial(_bar, "int8")
 
 BARS = (
     _bf16(DECODE, "W1", "llamacpp-bf16", 1.2, least=True),

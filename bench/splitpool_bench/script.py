@@ -1,6 +1,7 @@
 """What every script of bench/ has in common: its options, and one chain in a folder of its own."""
 
 import argparse
+import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,6 +19,12 @@ def arguments(description: str | None, file: Path) -> argparse.ArgumentParser:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--json", type=Path, help="write figures here as well")
     return parser
+
+
+def set_threads(count: int) -> None:
+    """Torch's threads, waiting as a worker's do. OpenMP reads both once, when torch loads it."""
+    os.environ.setdefault("OMP_NUM_THREADS", str(count))
+    os.environ.setdefault("GOMP_SPINCOUNT", "2000")
 
 
 @contextmanager

@@ -17,7 +17,7 @@ _PIECE = 64 << 20
 
 
 class Arena:
-    """Zeros, handed out front to back and never taken back; committed when first written."""
+    """Zeros, handed out front to back and never taken back; resident once written, or committed."""
 
     def __init__(self, nbytes: int) -> None:
         flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
@@ -33,7 +33,7 @@ class Arena:
         What a step is the first to write is zeroed within that step. Where the kernel cannot do it
         beforehand, that stays so.
         """
-        libc = ctypes.CDLL(None, use_errno=True)
+        libc = ctypes.CDLL(None)
         start = torch.frombuffer(self._memory, dtype=torch.uint8).data_ptr()
         for offset in range(0, len(self._memory), _PIECE):
             piece = min(_PIECE, len(self._memory) - offset)
