@@ -1,7 +1,9 @@
 """Which bars must splitpool clear, and does it? Ratios of one run with bootstrap intervals. Pure.
 
-Both sides are drawn again, each from its own samples; the percentiles of the ratios are the
-interval (Efron). A bar is met when the whole interval clears it.
+Both sides are drawn again; the percentiles of the ratios are the interval (Efron). Where both had
+the same requests at the same times, as in W4 and W5, the same ones are drawn for both: a burst is
+hard for either, and would else count as a difference. A bar is met when the whole interval clears
+it.
 """
 
 import math
@@ -23,7 +25,7 @@ from peers.figures import (
     failed,
     samples,
 )
-from peers.workloads import Workload
+from peers.workloads import ONLINE, Workload
 from splitpool_bench.stats import Statistic, quantile
 
 Said = Literal["met", "missed", "not decided", "not measured"]
@@ -131,24 +133,35 @@ def judge(bar: Bar, measured: Measured) -> Verdict:
     ours, theirs = measured.get(bar.ours, ()), measured.get(bar.theirs, ())
     a, b = samples(bar.kind, ours), samples(bar.kind, theirs)
     statistic = bar.kind.statistic
+    paired = bar.ours[1] in ONLINE and bar.theirs[1] in ONLINE and len(a) == len(b)
     nothing = math.nan
     return Verdict(
         bar=bar,
         ours=statistic(a) if a else nothing,
         theirs=statistic(b) if b else nothing,
-        interval=ratio_interval(a, b, statistic) if a and b else (nothing, nothing),
+        interval=ratio_interval(a, b, statistic, paired=paired) if a and b else (nothing, nothing),
         samples=min(len(a), len(b)),
         failed=failed(ours) + failed(theirs),
     )
 
 
 def ratio_interval(
-    a: Sequence[float], b: Sequence[float], statistic: Statistic, *, seed: int = 0
+    a: Sequence[float],
+    b: Sequence[float],
+    statistic: Statistic,
+    *,
+    paired: bool = False,
+    seed: int = 0,
 ) -> tuple[float, float]:
-    """95 % percentile bootstrap of statistic(a) / statistic(b); both sides are drawn anew."""
+    """95 % percentile bootstrap of statistic(a) / statistic(b).
+
+    paired: sample i of both is the same request, so both are drawn together; they are of one
+    length then.
+    """
     rng = random.Random(seed)
-    ratios = [
-        statistic(rng.choices(a, k=len(a))) / statistic(rng.choices(b, k=len(b)))
-        for _ in range(_ROUNDS)
-    ]
+    ratios = []
+    for _ in range(_ROUNDS):
+        drawn = rng.choices(range(len(a)), k=len(a))
+        other = drawn if paired else rng.choices(range(len(b)), k=len(b))
+        ratios.append(statistic([a[i] for i in drawn]) / statistic([b[i] for i in other]))
     return quantile(ratios, _TAIL), quantile(ratios, 1 - _TAIL)

@@ -92,6 +92,30 @@ def test_the_interval_holds_the_true_ratio_in_most_draws() -> None:
     assert held >= 11  # 95 % are promised; a bootstrap of a p99 of 300 keeps a little less
 
 
+def test_where_both_had_the_same_requests_their_bursts_are_no_difference() -> None:
+    rng = random.Random(5)
+    a = [rng.expovariate(1.0) for _ in range(300)]
+    b = [2 * value for value in a]
+    apart, together = ratio_interval(a, b, p99), ratio_interval(a, b, p99, paired=True)
+
+    assert together == (pytest.approx(0.5), pytest.approx(0.5))
+    assert apart[1] - apart[0] > 0.1
+
+
+def test_only_the_requests_of_minutes_are_pairs() -> None:
+    rng = random.Random(6)
+    waits = [rng.expovariate(1.0) for _ in range(50)]
+    theirs, ours = [request(wait) for wait in waits], [request(2 * wait) for wait in waits]
+    limits = {}
+    for workload in ("W3", "W4"):
+        bar = Bar(group="", kind=TTFT_P99, ours=(OURS, workload), theirs=(THEIRS, workload), limit=1)
+        both = [document(OURS, workload, ours), document(THEIRS, workload, theirs)]
+        limits[workload] = judge(bar, by_server(both)).interval
+
+    assert limits["W4"] == (pytest.approx(2.0), pytest.approx(2.0))
+    assert limits["W3"] != limits["W4"]
+
+
 def test_the_rate_is_a_share_of_the_best_peers() -> None:
     slow = document("llamacpp-bf16", "W2", [], requests_per_second=1.5)
     fast = document("vllm", "W2", [], requests_per_second=4.0)
