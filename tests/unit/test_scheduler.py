@@ -327,6 +327,41 @@ def test_a_step_predicted_to_be_too_long_gets_fewer_prefill_tokens_but_always_so
     assert all(plan.tokens >= 1 for plan in drive.plans)
 
 
+def paced(max_step_s: float) -> Drive:
+    """A Shared worker whose step takes 10 ms and 1 ms a token, and which knows that by now."""
+    limits = worker_limits(
+        class_limits(INTERACTIVE, token_budget=512, prefill_chunk=256),
+        class_limits(BATCH, token_budget=512, prefill_chunk=512, kv_blocks=4000),
+        max_model_len=4000,
+        max_step_s=max_step_s,
+    )
+    drive = Drive(limits, seconds=lambda plan: 0.01 + 0.001 * plan.tokens)
+    drive.add(*(request(f"b{i}", cls=BATCH, prompt=3000, out=9) for i in range(4)))
+    drive.run(steps=9)
+    return drive
+
+
+def test_beside_interactive_sequences_a_batch_prompt_fills_a_third_of_the_longest_step() -> None:
+    drive = paced(max_step_s=0.3)
+    assert drive.plans[-1].tokens > 200
+
+    drive.add(request("chat", prompt=20, out=8))
+    drive.run(steps=8)
+    assert [plan.tokens for plan in drive.plans[-5:]] == pytest.approx([90] * 5, abs=15)
+
+    drive.run(steps=2)
+    assert "chat" in drive.finished
+    assert drive.plans[-1].tokens > 200
+
+
+def test_beside_interactive_prompts_that_fill_the_step_a_batch_prompt_goes_on_slowly() -> None:
+    drive = paced(max_step_s=0.1)
+    drive.add(request("a", prompt=500), request("b", prompt=500))
+    drive.run(steps=8)
+
+    assert [plan.portions[BATCH].prefills for plan in drive.plans[-5:]] == [4] * 5
+
+
 def test_a_worker_that_makes_no_progress_names_the_head_of_the_queue_instead_of_spinning() -> None:
     drive = Drive(worker_limits(class_limits(kv_blocks=8)))
     lane = drive.scheduler.lanes[INTERACTIVE]

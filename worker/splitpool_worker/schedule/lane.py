@@ -50,6 +50,11 @@ class Lane:
         )
 
     @property
+    def serving(self) -> bool:
+        """Whether a sequence runs whose client is there."""
+        return self.free_slots() < self.limits.max_batch
+
+    @property
     def idle(self) -> bool:
         return not self.running and not len(self.waiting)
 

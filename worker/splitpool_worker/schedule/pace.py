@@ -62,8 +62,11 @@ class Pace:
         """Seconds that a step with this work is expected to take."""
         return sum(cost * x for cost, x in zip(self._costs, work.features(), strict=True))
 
-    def room(self, work: StepWork, start: int, wanted: int, untrusted: int) -> int:
-        """Of `wanted` prefill tokens at position `start`, how many still fit beside `work`.
+    def room(
+        self, work: StepWork, start: int, wanted: int, untrusted: int, part: float = 1.0
+    ) -> int:
+        """Of `wanted` prefill tokens at position `start`, how many still fit beside `work` into
+        that part of the longest step.
 
         Before anything is learned a step carries at most `untrusted` prefill tokens. An infinite
         step limits nothing. Where decodes alone fill the step, prefill has a third of it still:
@@ -74,7 +77,7 @@ class Pace:
         if not self._steps:
             return max(0, min(wanted, untrusted - work.prefills))
         fixed = self.predict(work.without_prefill())
-        left = max(self._max_step_s, LONGEST_FILL * fixed) - self.predict(work)
+        left = max(part * self._max_step_s, LONGEST_FILL * fixed) - self.predict(work)
         if left <= 0.0:
             return 0
         _, _, per_token, per_attended = self._costs

@@ -35,6 +35,12 @@ MIN_PREFILL = 16
 the rule tokenBudget >= maxBatch + 16 leaves beside a full set of decodes."""
 BACKGROUND = 16
 """Batch gets one such part of its budget while an interactive client waits or prefills."""
+BACKGROUND_PREFILL = 4
+"""And so many prefill tokens at least, where the interactive prompts fill the step: 16 would take
+a tenth of a step on a CPU."""
+BESIDE = 1 / 3
+"""Part of the longest step that batch prompts may fill a step to beside interactive sequences,
+each of which waits for its end; a newcomer does, too."""
 STUCK_AFTER = 16
 """Empty iterations with work to do before the head of a queue is failed."""
 
@@ -212,9 +218,22 @@ class Scheduler:
         portion = plan.portions[lane.limits.cls]
         left = self._left(lane, plan)
         wanted = min(sequence.left, left if alone else min(left, lane.limits.prefill_chunk))
-        room = self._pace.room(plan.work, sequence.computed, wanted, lane.limits.prefill_chunk)
+        part, least = self._prefill_share(lane)
+        room = self._pace.room(
+            plan.work, sequence.computed, wanted, lane.limits.prefill_chunk, part
+        )
         prefills = portion.prefills if self._limits.class_priority else plan.work.prefills
-        return max(0, min(wanted, max(room, MIN_PREFILL - prefills)))
+        return max(0, min(wanted, max(room, least - prefills)))
+
+    def _prefill_share(self, lane: Lane) -> tuple[float, int]:
+        """Which part of the longest step this class's prompts may fill a step to, and how many of
+        their tokens it takes however slow it is."""
+        interactive = self._lanes.get(LatencyClass.INTERACTIVE)
+        if interactive is None or lane is interactive or not self._limits.class_priority:
+            return 1.0, MIN_PREFILL
+        if not interactive.serving:
+            return 1.0, MIN_PREFILL
+        return BESIDE, BACKGROUND_PREFILL if interactive.busy else MIN_PREFILL
 
     def _admit(
         self, lanes: Many[Lane], plan: StepPlan, now: float, *, alone: bool, orphans: bool
