@@ -72,7 +72,15 @@ def _environment(place: Place, name: str, *packages: str, marker: str) -> list[S
         Step(
             title=f"environment {name}",
             makes=python,
-            act=(uv, "venv", "-q", "--allow-existing", str(place.venv(name)), "--python", sys.executable),
+            act=(
+                uv,
+                "venv",
+                "-q",
+                "--allow-existing",
+                str(place.venv(name)),
+                "--python",
+                sys.executable,
+            ),
         ),
         Step(
             title=f"packages of {name}: {' '.join(packages)}",

@@ -108,7 +108,9 @@ def test_only_the_requests_of_minutes_are_pairs() -> None:
     theirs, ours = [request(wait) for wait in waits], [request(2 * wait) for wait in waits]
     limits = {}
     for workload in ("W3", "W4"):
-        bar = Bar(group="", kind=TTFT_P99, ours=(OURS, workload), theirs=(THEIRS, workload), limit=1)
+        bar = Bar(
+            group="", kind=TTFT_P99, ours=(OURS, workload), theirs=(THEIRS, workload), limit=1
+        )
         both = [document(OURS, workload, ours), document(THEIRS, workload, theirs)]
         limits[workload] = judge(bar, by_server(both)).interval
 
