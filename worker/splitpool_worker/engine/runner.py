@@ -12,6 +12,7 @@ from splitpool_worker.checkpoint.inspect import bounded_length
 from splitpool_worker.checkpoint.weights import open_checkpoint, resolve
 from splitpool_worker.engine import openmp
 from splitpool_worker.engine.batch import Batch
+from splitpool_worker.engine.decoding import Decoding
 from splitpool_worker.engine.indices import Indices
 from splitpool_worker.engine.kv_cache import KVCache
 from splitpool_worker.models.config import ModelConfig
@@ -40,6 +41,11 @@ class TorchRunner:
         self._model = model
         self._kv = kv
         self._device = model.norm.device
+        self._decoding = (
+            Decoding(replay, model, kv, max_model_len, block_size)
+            if (replay := model.ops.replay) is not None
+            else None
+        )
 
     @classmethod
     def load(
@@ -96,9 +102,16 @@ class TorchRunner:
     def forward(self, batch: Batch) -> torch.Tensor:
         for source, target in batch.copies:
             self._kv.copy(source, target)
-        at = Indices.of(batch, self._device)
-        self._check(at)
-        return self._model.forward(at, self._kv)
+        decoding = self._decoding
+        if decoding is not None and decoding.fits(batch):
+            at = decoding.indices(batch)
+            self._check(at)
+            hidden = decoding.hidden(at)
+        else:
+            at = Indices.of(batch, self._device)
+            self._check(at)
+            hidden = self._model.hidden(at, self._kv)
+        return self._model.logits(hidden, at)
 
     def spent(self) -> Mapping[str, float]:
         ops = self._model.ops

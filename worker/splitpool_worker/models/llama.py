@@ -59,8 +59,8 @@ class Llama:
             held += [layer.mlp_norm, layer.gate_up, layer.down]
         return sum(one.nbytes for one in held)
 
-    def forward(self, at: Indices, kv: KVCache) -> torch.Tensor:
-        """Logits [R, vocabulary] in float32, rounded like every activation to the model's dtype."""
+    def hidden(self, at: Indices, kv: KVCache) -> torch.Tensor:
+        """What the layers make of each row [T, ...], and what `logits` takes; stores K and V."""
         ops = self.ops
         residual = ops.embed(self.embedding, at.tokens)
         hidden = ops.rms_norm(residual, self.layers[0].attention_norm, self.eps)
@@ -74,7 +74,12 @@ class Llama:
             hidden = ops.add_rms_norm(
                 residual, ops.linear(activated, layer.down), next_norm, self.eps
             )
-        return ops.logits(hidden[at.sample_rows], self.head)
+        return hidden
+
+    def logits(self, hidden: torch.Tensor, at: Indices) -> torch.Tensor:
+        """Logits [R, vocabulary] of the sampled rows in float32, rounded like every activation to
+        the model's dtype."""
+        return self.ops.logits(hidden[at.sample_rows], self.head)
 
 
 def load_llama(

@@ -2,12 +2,14 @@
 // here depends on torch's headers or ABI, so it compiles in seconds. Shapes are the caller's duty.
 //
 // Threads are OpenMP's, shared with torch (the process has one libgomp).
+#include <atomic>
 #include <cmath>
 #include <vector>
 
 #include "native/attention.h"
 #include "native/int8.h"
 #include "native/linear.h"
+#include "native/tape.h"
 #include "native/vector.h"
 
 namespace splitpool {
@@ -194,13 +196,17 @@ struct Attention {
     return found;
   }
 
+  Paged paged(Item item) const {
+    return {block_table + item.sequence * table_width, block_size, kv_heads, head_dim,
+            context_len[item.sequence]};
+  }
+
   template <class Kernel>
-  void attend(Item item) const {
+  void attend(Item item, const Next* next) const {
     const long width = (heads + 2 * kv_heads) * head_dim;
     const long first = query_start[item.sequence], queries = query_start[item.sequence + 1] - first;
-    const long context = context_len[item.sequence];
-    const Paged at{block_table + item.sequence * table_width, block_size, kv_heads, head_dim,
-                   context};
+    const Paged at = paged(item);
+    const long context = at.context;
     Rows<T, typename Kernel::Left> rows;
     rows.count = std::min(Kernel::ROWS, queries * group() - item.first_row);
     for (long r = 0; r < rows.count; ++r) {
@@ -211,7 +217,7 @@ struct Attention {
         store(rows.query + r * head_dim + e, load(from + e));
     }
     const float scale = 1.0f / std::sqrt(static_cast<float>(head_dim));
-    splitpool::attend<Kernel>(rows, at, k, v, item.head, scale);
+    splitpool::attend<Kernel>(rows, at, k, v, item.head, scale, next);
     for (long r = 0; r < rows.count; ++r) {
       const long query = (item.first_row + r) / group(), head = (item.first_row + r) % group();
       T* to = out + (first + query) * heads * head_dim + (item.head * group() + head) * head_dim;
@@ -226,8 +232,15 @@ void paged_attention(const Attention<T>& attention) {
   with_kernel<T>(attention.head_dim, [&](auto kernel) {
     const std::vector<Item> items = attention.items(kernel.ROWS);
     const long count = static_cast<long>(items.size());
-#pragma omp parallel for num_threads(std::min<long>(threads, count)) schedule(dynamic, 1)
-    for (long i = 0; i < count; ++i) attention.template attend<decltype(kernel)>(items[i]);
+    std::atomic<long> taken{0};
+    // A thread takes its next item before it is done with one, to know what it will read.
+#pragma omp parallel num_threads(std::min<long>(threads, count))
+    for (long i = taken++, following; i < count; i = following) {
+      following = taken++;
+      Next next;
+      if (following < count) next = {attention.paged(items[following]), items[following].head};
+      attention.template attend<decltype(kernel)>(items[i], following < count ? &next : nullptr);
+    }
   });
 }
 
@@ -330,4 +343,27 @@ FOR_TYPE(bf16, bfloat16)
 FOR_TYPE(float, float32)
 FOR_INT8(bf16, bfloat16)
 FOR_INT8(float, float32)
+
+// Functions that a tape may name, by their place here; ops/tape.py has the same list.
+#define FOR_TAPE(NAME)                                                                    \
+  void run_tape_##NAME(const Call* calls, long count, double* seconds) {                  \
+    run_tape(calls, count, seconds, [](int64_t function, const int64_t* arguments) {      \
+      switch (function) {                                                                 \
+        case 0: return call(embed_##NAME, arguments);                                     \
+        case 1: return call(linear_##NAME, arguments);                                    \
+        case 2: return call(gated_##NAME, arguments);                                     \
+        case 3: return call(add_rms_norm_##NAME, arguments);                              \
+        case 4: return call(rope_and_store_##NAME, arguments);                            \
+        case 5: return call(paged_attention_##NAME, arguments);                           \
+        case 6: return call(int8_embed_##NAME, arguments);                                \
+        case 7: return call(int8_linear_##NAME, arguments);                               \
+        case 8: return call(int8_gated_##NAME, arguments);                                \
+        case 9: return call(int8_add_rms_norm_##NAME, arguments);                         \
+        case 10: return call(int8_paged_attention_##NAME, arguments);                     \
+      }                                                                                   \
+    });                                                                                   \
+  }
+
+FOR_TAPE(bfloat16)
+FOR_TAPE(float32)
 }

@@ -1,7 +1,8 @@
 """The operations in C++ for CPUs: AMX or AVX512-BF16 where there is one, AVX2 elsewhere."""
 
 import ctypes
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from splitpool_worker.models.config import ModelConfig
 from splitpool_worker.ops.build import NATIVE, library
 from splitpool_worker.ops.compiling import BuildFailed
 from splitpool_worker.ops.interface import Rope, Weight
+from splitpool_worker.ops.tape import Forward, Noting, Replayed, Scratch, Tape
 
 # Floats that the kernels handle at once: they have no code for what is left of a row.
 LANES = 16
@@ -57,9 +59,32 @@ class CpuOps:
         self.library.set_threads(threads)
         self.level = LEVELS[self.library.level()]
         self._arena: Arena | None = None
-        self._of = {
+        self._tape: Tape | None = None
+        self._of: dict[torch.dtype, Any] = {
             dtype: Kernels(self.library, name, _SIGNATURES) for dtype, name in DTYPES.items()
         }
+
+    def replay(self, forward: Forward, dtype: torch.dtype, scratch: Scratch) -> Replayed:
+        """The same calls as one. The tensors that `forward` was given must stay where they are."""
+        tape = Tape(scratch)
+        with self._noting(tape):
+            result = forward()
+        return Replayed(self.library, DTYPES[dtype], tape, result)
+
+    @contextmanager
+    def _noting(self, tape: Tape) -> Iterator[None]:
+        kernels = self._of
+        self._of, self._tape = dict.fromkeys(kernels, Noting(tape)), tape
+        try:
+            yield
+        finally:
+            self._of, self._tape = kernels, None
+
+    def _rows(self, count: int, columns: int, dtype: torch.dtype) -> torch.Tensor:
+        """Room for a result."""
+        if self._tape is not None:
+            return self._tape.scratch.take(count, columns, dtype)
+        return torch.empty((count, columns), dtype=dtype)
 
     def reserve(self, nbytes: int) -> None:
         self._arena = Arena(nbytes)
@@ -94,24 +119,24 @@ class CpuOps:
         return shape, shape
 
     def embed(self, table: Weight, tokens: torch.Tensor) -> torch.Tensor:
-        out = torch.empty((len(tokens), table.columns), dtype=table.data.dtype)
+        out = self._rows(len(tokens), table.columns, table.data.dtype)
         self._of[out.dtype].embed(
             out.data_ptr(), table.data.data_ptr(), tokens.data_ptr(), len(tokens), table.columns
         )
         return out
 
     def linear(self, x: torch.Tensor, weight: Weight) -> torch.Tensor:
-        out = torch.empty((x.shape[0], weight.rows), dtype=x.dtype)
+        out = self._rows(x.shape[0], weight.rows, x.dtype)
         self._multiply(self._of[x.dtype].linear, out, x, weight)
         return out
 
     def logits(self, x: torch.Tensor, weight: Weight) -> torch.Tensor:
-        out = torch.empty((x.shape[0], weight.rows), dtype=torch.float32)
+        out = self._rows(x.shape[0], weight.rows, torch.float32)
         self._multiply(self._of[x.dtype].logits, out, x, weight)
         return out
 
     def gated(self, x: torch.Tensor, weight: Weight) -> torch.Tensor:
-        out = torch.empty((x.shape[0], weight.rows), dtype=x.dtype)
+        out = self._rows(x.shape[0], weight.rows, x.dtype)
         self._multiply(self._of[x.dtype].gated, out, x, weight)
         return out
 
@@ -137,7 +162,7 @@ class CpuOps:
     def _add_rms_norm(
         self, residual: torch.Tensor, x: int | None, weight: torch.Tensor, eps: float
     ) -> torch.Tensor:
-        out = torch.empty_like(residual)
+        out = self._rows(residual.shape[0], residual.shape[1], residual.dtype)
         self._of[residual.dtype].add_rms_norm(
             out.data_ptr(), residual.data_ptr(), x, weight.data_ptr(), eps, *residual.shape
         )
@@ -161,7 +186,7 @@ class CpuOps:
 
     def paged_attention(self, qkv: torch.Tensor, at: Indices, cache: LayerCache) -> torch.Tensor:
         heads = _heads(qkv, cache)
-        out = torch.empty((qkv.shape[0], heads * cache.head_dim), dtype=qkv.dtype)
+        out = self._rows(qkv.shape[0], heads * cache.head_dim, qkv.dtype)
         self._attend(self._of[qkv.dtype].paged_attention, out, qkv, at, cache)
         return out
 

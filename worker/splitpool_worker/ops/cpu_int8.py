@@ -5,7 +5,8 @@ attention): rows of uint8, each with its scale in front; see native/quantised.h.
 """
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -15,6 +16,7 @@ from splitpool_worker.engine.kv_cache import LayerCache
 from splitpool_worker.ops.build import NATIVE
 from splitpool_worker.ops.cpu import DTYPES, LANES, CpuOps, Kernels
 from splitpool_worker.ops.interface import Weight
+from splitpool_worker.ops.tape import Noting, Tape
 
 # Bytes in front of a quantised row, and behind the elements of each row of a packed weight.
 HEADER = 64
@@ -41,7 +43,7 @@ class CpuInt8Ops(CpuOps):
         """Compiles the library if needed. Raises BuildFailed."""
         super().__init__(threads, target)
         self.dtype = dtype
-        self._int8 = Kernels(self.library, DTYPES[dtype], _SIGNATURES)
+        self._int8: Any = Kernels(self.library, DTYPES[dtype], _SIGNATURES)
 
     def _packed(self, parts: list[torch.Tensor]) -> Weight:
         rows, columns = parts[0].shape
@@ -54,31 +56,31 @@ class CpuInt8Ops(CpuOps):
         return Weight(data=data, rows=rows, columns=columns)
 
     def embed(self, table: Weight, tokens: torch.Tensor) -> torch.Tensor:
-        out = torch.empty((len(tokens), table.columns), dtype=self.dtype)
+        out = self._rows(len(tokens), table.columns, self.dtype)
         self._int8.int8_embed(
             out.data_ptr(), table.data.data_ptr(), tokens.data_ptr(), len(tokens), table.columns
         )
         return out
 
     def linear(self, x: torch.Tensor, weight: Weight) -> torch.Tensor:
-        out = torch.empty((x.shape[0], weight.rows), dtype=self.dtype)
+        out = self._rows(x.shape[0], weight.rows, self.dtype)
         self._multiply(self._int8.int8_linear, out, x, weight)
         return out
 
     def logits(self, x: torch.Tensor, weight: Weight) -> torch.Tensor:
-        out = torch.empty((x.shape[0], weight.rows), dtype=torch.float32)
+        out = self._rows(x.shape[0], weight.rows, torch.float32)
         self._multiply(self._int8.int8_logits, out, x, weight)
         return out
 
     def gated(self, x: torch.Tensor, weight: Weight) -> torch.Tensor:
-        out = _rows(x.shape[0], weight.rows)
+        out = self._quantised(x.shape[0], weight.rows)
         self._multiply(self._int8.int8_gated, out, x, weight)
         return out
 
     def _add_rms_norm(
         self, residual: torch.Tensor, x: int | None, weight: torch.Tensor, eps: float
     ) -> torch.Tensor:
-        out = _rows(*residual.shape)
+        out = self._quantised(residual.shape[0], residual.shape[1])
         self._int8.int8_add_rms_norm(
             out.data_ptr(), residual.data_ptr(), x, weight.data_ptr(), eps, *residual.shape
         )
@@ -86,10 +88,19 @@ class CpuInt8Ops(CpuOps):
 
     def paged_attention(self, qkv: torch.Tensor, at: Indices, cache: LayerCache) -> torch.Tensor:
         width = qkv.shape[1] - 2 * cache.num_kv_heads * cache.head_dim
-        out = _rows(qkv.shape[0], width)
+        out = self._quantised(qkv.shape[0], width)
         self._attend(self._int8.int8_paged_attention, out, qkv, at, cache)
         return out
 
+    def _quantised(self, count: int, columns: int) -> torch.Tensor:
+        return self._rows(count, HEADER + columns, torch.uint8)
 
-def _rows(count: int, columns: int) -> torch.Tensor:
-    return torch.empty((count, HEADER + columns), dtype=torch.uint8)
+    @contextmanager
+    def _noting(self, tape: Tape) -> Iterator[None]:
+        kernels = self._int8
+        self._int8 = Noting(tape)
+        try:
+            with super()._noting(tape):
+                yield
+        finally:
+            self._int8 = kernels

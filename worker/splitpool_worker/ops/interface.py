@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -9,6 +10,7 @@ import torch
 
 from splitpool_worker.engine.indices import Indices
 from splitpool_worker.engine.kv_cache import LayerCache, Shape
+from splitpool_worker.ops.tape import Forward, Replayed, Scratch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +34,9 @@ class Rope:
 
     cos: torch.Tensor
     sin: torch.Tensor
+
+
+Replay = Callable[[Forward, torch.dtype, Scratch], Replayed]
 
 
 class Ops(Protocol):
@@ -86,3 +91,11 @@ class Ops(Protocol):
 
     def paged_attention(self, qkv: torch.Tensor, at: Indices, cache: LayerCache) -> torch.Tensor:
         """Causal attention of every row's query to its own sequence: [T, heads * head_dim]."""
+
+    @property
+    def replay(self) -> Replay | None:
+        """Makes of a forward pass one that computes the same sooner, where there is such a way.
+
+        Of the pass, its results' dtype and the scratch that they lie in; nothing is computed yet.
+        Each run reads anew the tensors that the pass was given.
+        """

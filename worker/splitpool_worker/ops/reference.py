@@ -7,7 +7,7 @@ import torch.nn.functional as F
 
 from splitpool_worker.engine.indices import Indices
 from splitpool_worker.engine.kv_cache import LayerCache, Shape
-from splitpool_worker.ops.interface import Rope, Weight
+from splitpool_worker.ops.interface import Replay, Rope, Weight
 
 # Queries that attend at once. It bounds the scores in memory: heads * QUERY_ROWS * context floats.
 QUERY_ROWS = 64
@@ -16,6 +16,7 @@ QUERY_ROWS = 64
 class ReferenceOps:
     name = "reference"
     quantization = "none"
+    replay: Replay | None = None
 
     def reserve(self, nbytes: int) -> None:
         """Torch allocates each weight by itself."""

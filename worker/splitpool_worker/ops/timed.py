@@ -13,6 +13,7 @@ import torch
 from splitpool_worker.engine.indices import Indices
 from splitpool_worker.engine.kv_cache import LayerCache, Shape
 from splitpool_worker.ops.interface import Ops, Rope, Weight
+from splitpool_worker.ops.tape import Forward, Replayed, Scratch
 
 
 class TimedOps:
@@ -21,6 +22,7 @@ class TimedOps:
     def __init__(self, inner: Ops) -> None:
         self.name = inner.name
         self.quantization = inner.quantization
+        self.replay = None if inner.replay is None else self._replay
         self.linears = 0.0
         self.attention = 0.0
         self._inner = inner
@@ -75,3 +77,13 @@ class TimedOps:
         result = self._inner.paged_attention(qkv, at, cache)
         self.attention += perf_counter() - started
         return result
+
+    def _replay(self, forward: Forward, dtype: torch.dtype, scratch: Scratch) -> Replayed:
+        assert self._inner.replay is not None
+        run = self._inner.replay(forward, dtype, scratch)
+        run.watch = self._ran
+        return run
+
+    def _ran(self, run: Replayed) -> None:
+        self.linears += run.linears
+        self.attention += run.attention

@@ -24,6 +24,56 @@ constexpr long KEYS = 256, MAX_HEAD_DIM = 256, KEY_TILES = KEYS / LANES;
 struct Paged {
   const int32_t* table;
   long block_size, kv_heads, head_dim, context;
+
+  // Elements before a head's part of the block that holds a key.
+  long base(long head, long key) const {
+    return (table[key / block_size] * kv_heads + head) * head_dim * block_size;
+  }
+  template <class T>
+  const T* keys(const T* k, long head, long key) const {
+    return k + base(head, key) + key % block_size * PAIR<T>;
+  }
+  template <class T>
+  const T* values(const T* v, long head, long key) const {
+    return v + base(head, key) + key % block_size * head_dim;
+  }
+};
+
+// Sixteens of keys and values in the order in which a few rows read them, which takes as long as
+// memory takes. For each line that is read, one of a later sixteen is asked for, into the second
+// cache: the first can wait for too few at a time.
+template <class T>
+struct Ahead {
+  static constexpr long DISTANCE = 4, LINE = 64 / sizeof(T);
+  const T* tiles[2 * KEY_TILES + 2 * DISTANCE];
+  long count = 0;
+
+  void add(const T* tile) { tiles[count++] = tile; }
+  const T* const* later(long tile) const { return tiles + tile + DISTANCE; }
+  // What is there already takes the places of what nobody knows yet.
+  void fill(long places) {
+    while (count < places + DISTANCE) add(tiles[0]);
+  }
+};
+
+// While keys are multiplied: `tiles` are those read from the first one on.
+template <class T>
+struct AskBesideKeys {
+  const T* const* tiles;
+  void operator()(long, long k, long tile) const {
+    __builtin_prefetch(tiles[tile] + k / PAIR<T> * Ahead<T>::LINE, 0, 2);
+  }
+};
+
+// While values are multiplied, of which a column is LANES / PAIR lines.
+template <class T>
+struct AskBesideValues {
+  const T* const* tiles;
+  long column;
+  void operator()(long segment, long k, long tile) const {
+    const long line = (column + tile) * LANES / PAIR<T> + k / PAIR<T>;
+    __builtin_prefetch(tiles[segment] + line * Ahead<T>::LINE, 0, 2);
+  }
 };
 
 // Queries of one sequence that attend together, and their state. LEFT is the type of what a kernel
@@ -40,6 +90,9 @@ struct Rows {
   alignas(64) T tail[LANES * MAX_HEAD_DIM];
   const T* keys[KEY_TILES];
   const T* values[KEY_TILES];
+  Ahead<T> ahead;
+
+  bool few() const { return count <= ROW_BLOCK; }
 };
 
 // Where each sixteen keys of a chunk lie. Slots past the context may hold anything, and 0 * NaN is
@@ -48,11 +101,9 @@ template <class T, class LEFT>
 void locate(Rows<T, LEFT>& rows, const Paged& at, const T* k, const T* v, long head, long start,
             long tiles) {
   for (long tile = 0; tile < tiles; ++tile) {
-    long key = start + tile * LANES, inside = key % at.block_size;
-    long block = at.table[key / at.block_size];
-    long base = (block * at.kv_heads + head) * at.head_dim * at.block_size;
-    rows.keys[tile] = k + base + inside * PAIR<T>;
-    rows.values[tile] = v + base + inside * at.head_dim;
+    const long key = start + tile * LANES;
+    rows.keys[tile] = at.keys(k, head, key);
+    rows.values[tile] = at.values(v, head, key);
     if (key + LANES <= at.context) continue;
     std::memcpy(rows.tail, rows.values[tile], sizeof(T) * LANES * at.head_dim);
     for (long slot = at.context - key; slot < LANES; ++slot)
@@ -70,22 +121,37 @@ struct RegisterKernel {
   static void end() {}
 
   static void scores(Rows<T, LEFT>& rows, const Paged& at, long tiles) {
-    by_rows(rows.count, [&](auto n, long row) {
+    const auto each = [&](auto n, long row, auto ask) {
       by_tiles<n>(tiles, [&](auto m, long tile) {
         multiply<n, m>(false, rows.scores + row * KEYS + tile * LANES, KEYS,
                        rows.query + row * at.head_dim, at.head_dim, Tiles<T>{rows.keys + tile},
-                       at.block_size, at.head_dim);
+                       at.block_size, at.head_dim, 1, ask(tile));
       });
+    };
+    by_rows(rows.count, [&](auto n, long row) {
+      if (rows.few())
+        each(n, row, [&](long tile) { return AskBesideKeys<T>{rows.ahead.later(tile)}; });
+      else
+        each(n, row, [](long) { return NothingAhead{}; });
     });
   }
 
   static void sums(Rows<T, LEFT>& rows, const Paged& at, long tiles) {
-    by_rows(rows.count, [&](auto n, long row) {
+    const auto each = [&](auto n, long row, auto ask) {
       by_tiles<n>(at.head_dim / LANES, [&](auto m, long column) {
         const Segments<T> values{rows.values, column * LANES * PAIR<T>};
         multiply<n, m>(true, rows.sums + row * at.head_dim + column * LANES, at.head_dim,
-                       rows.weights + row * KEYS, KEYS, values, at.head_dim, LANES, tiles);
+                       rows.weights + row * KEYS, KEYS, values, at.head_dim, LANES, tiles,
+                       ask(column));
       });
+    };
+    by_rows(rows.count, [&](auto n, long row) {
+      if (rows.few())
+        each(n, row, [&](long column) {
+          return AskBesideValues<T>{rows.ahead.later(tiles), column};
+        });
+      else
+        each(n, row, [](long) { return NothingAhead{}; });
     });
   }
 };
@@ -239,15 +305,38 @@ void soften(Rows<T, LEFT>& rows, long start, long tiles, long head_dim, float sc
   }
 }
 
+// What a thread attends to after this.
+struct Next {
+  Paged at;
+  long head;
+};
+
+// What few rows read in a chunk and just after it.
+template <class T, class LEFT>
+void look_ahead(Rows<T, LEFT>& rows, const Paged& at, const T* k, long head, long start, long tiles,
+                const Next* next) {
+  rows.ahead.count = 0;
+  if (!rows.few()) return;
+  for (long tile = 0; tile < tiles; ++tile) rows.ahead.add(rows.keys[tile]);
+  for (long tile = 0; tile < tiles; ++tile) rows.ahead.add(rows.values[tile]);
+  const bool goes_on = start + KEYS < at.context;
+  const Next following = goes_on || !next ? Next{at, head} : *next;
+  long key = goes_on ? start + KEYS : 0;
+  for (long i = 0; i < Ahead<T>::DISTANCE && key < following.at.context; ++i, key += LANES)
+    rows.ahead.add(following.at.keys(k, following.head, key));
+  rows.ahead.fill(2 * tiles);
+}
+
 template <class Kernel, class T>
 void attend(Rows<T, typename Kernel::Left>& rows, const Paged& at, const T* k, const T* v,
-            long head, float scale) {
+            long head, float scale, const Next* next) {
   std::fill_n(rows.highest, PADDED_ROWS, -std::numeric_limits<float>::infinity());
   std::fill_n(rows.total, PADDED_ROWS, 0.0f);
   std::fill_n(rows.sums, rows.count * at.head_dim, 0.0f);
   for (long start = 0; start <= rows.last_position; start += KEYS) {
     long tiles = (std::min(KEYS, rows.last_position + 1 - start) + LANES - 1) / LANES;
     locate(rows, at, k, v, head, start, tiles);
+    look_ahead(rows, at, k, head, start, tiles, next);
     Kernel::scores(rows, at, tiles);
     soften(rows, start, tiles, at.head_dim, scale * LOG2_E);
     Kernel::sums(rows, at, tiles);

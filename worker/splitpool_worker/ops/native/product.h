@@ -63,12 +63,18 @@ const T* another(const T* pointer) {
   return pointer;
 }
 
+// Whoever reads from memory asks for what comes later as often as it reads a line: see Ahead.
+struct NothingAhead {
+  void operator()(long, long, long) const {}
+};
+
 // N rows, `stride` elements apart, times P tiles that have `step` elements for each k, for `count`
-// k in each of the segments. Out of line, for inlined copies spill registers.
-template <long N, long P, class F>
+// k in each of the segments. `ask` is told of each segment, k and tile that is read. Out of line, for
+// inlined copies spill registers.
+template <long N, long P, class F, class A = NothingAhead>
 __attribute__((noinline)) void multiply(bool add, float* to, long to_stride, const float* left,
                                         long stride, F right, long step, long count,
-                                        long segments = 1) {
+                                        long segments = 1, A ask = {}) {
   typedef typename F::Element T;
   constexpr long M = P * PIECES;
   floats sums[N][M] = {};
@@ -79,7 +85,8 @@ __attribute__((noinline)) void multiply(bool add, float* to, long to_stride, con
     const T* tiles[PAIR<T>][P];
     for (auto& parts : tiles)
       for (long p = 0; p < P; ++p) parts[p] = another(right(segment, p));
-    for (long k = 0; k < count; k += PAIR<T>)
+    for (long k = 0; k < count; k += PAIR<T>) {
+      for (long p = 0; p < P; ++p) ask(segment, k, p);
       for (long part = 0; part < PAIR<T>; ++part) {
         const float* column = left + k + part;
         const auto lanes = [&](long m) {
@@ -102,6 +109,7 @@ __attribute__((noinline)) void multiply(bool add, float* to, long to_stride, con
           }
         }
       }
+    }
   }
   for (long n = 0; n < N; ++n)
     for (long m = 0; m < M; ++m) store(to + n * to_stride + m * WIDTH, sums[n][m]);
@@ -110,10 +118,10 @@ __attribute__((noinline)) void multiply(bool add, float* to, long to_stride, con
 #if defined(SPLITPOOL_DOT)
 
 // The same of pairs of bf16, by the dot product, for an even `count`.
-template <long N, long P, class F>
+template <long N, long P, class F, class A = NothingAhead>
 __attribute__((noinline)) void multiply(bool add, float* to, long to_stride, const bf16* left,
                                         long stride, F right, long step, long count,
-                                        long segments = 1) {
+                                        long segments = 1, A ask = {}) {
   floats sums[N][P] = {};
   if (add)
     for (long n = 0; n < N; ++n)
@@ -123,6 +131,7 @@ __attribute__((noinline)) void multiply(bool add, float* to, long to_stride, con
     for (long p = 0; p < P; ++p) tiles[p] = right(segment, p);
     for (long k = 0; k < count; k += PAIR<bf16>) {
       uints held[P];
+      for (long p = 0; p < P; ++p) ask(segment, k, p);
       for (long p = 0; p < P; ++p) held[p] = load_pairs(tiles[p] + k * step);
       for (long n = 0; n < N; ++n) {
         const uints pair = spread(left + n * stride + k);

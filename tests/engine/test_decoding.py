@@ -1,0 +1,95 @@
+"""Steps that are replayed compute what the operations compute one by one."""
+
+import random
+from dataclasses import replace
+from functools import cache
+
+import pytest
+import torch
+
+from llama_models import SMOLLM2, Fed, batch_of
+from splitpool_worker.engine.decoding import MOST_ROWS
+from splitpool_worker.engine.runner import TorchRunner
+from splitpool_worker.ops.tape import Scratch
+
+BLOCK = 16
+
+
+@cache
+def runner_of(quantization: str, dtype: str) -> TorchRunner:
+    return TorchRunner.load(
+        SMOLLM2,
+        quantization=quantization,
+        dtype=dtype,
+        ops="cpu",
+        num_blocks=3 * (MOST_ROWS + 1),
+        max_model_len=3 * BLOCK,
+    )
+
+
+def prompts(count: int, seed: int) -> list[Fed]:
+    """Of 1 to 40 tokens, each with blocks of its own."""
+    rng = random.Random(seed)
+    blocks = rng.sample(range(3 * (MOST_ROWS + 1)), 3 * count)
+    return [
+        Fed(
+            blocks=blocks[3 * i : 3 * i + 3],
+            tokens=[rng.randrange(49152) for _ in range(rng.randint(1, 40))],
+        )
+        for i in range(count)
+    ]
+
+
+def one_by_one(runner: TorchRunner) -> TorchRunner:
+    """The same model and cache, without replaying."""
+    plain = object.__new__(TorchRunner)
+    plain.__dict__.update(runner.__dict__, _decoding=None)
+    return plain
+
+
+@pytest.mark.parametrize("rows", [1, 2, 7, MOST_ROWS, MOST_ROWS + 1])
+@pytest.mark.parametrize(
+    ("quantization", "dtype"),
+    [("none", "bfloat16"), ("int8", "bfloat16"), ("none", "float32"), ("int8", "float32")],
+)
+def test_a_replayed_step_gives_the_same_bits(quantization: str, dtype: str, rows: int) -> None:
+    runner = runner_of(quantization, dtype)
+    for seed in range(2):
+        feds = prompts(rows, seed)
+        runner.forward(batch_of([(fed, len(fed.tokens)) for fed in feds], BLOCK))
+        for _ in range(2):
+            for fed in feds:
+                fed.tokens.append(seed + len(fed.tokens))
+            batch = batch_of([(fed, 1) for fed in feds], BLOCK)
+            expected = one_by_one(runner).forward(batch)
+            assert torch.equal(runner.forward(batch), expected)
+
+
+def test_rows_that_are_not_sampled_are_computed_all_the_same() -> None:
+    runner = runner_of("none", "bfloat16")
+    batch = batch_of([(Fed(blocks=[i], tokens=[i + 5]), 1) for i in range(3)], BLOCK)
+    every = runner.forward(batch)
+
+    assert torch.equal(runner.forward(replace(batch, sample_rows=[2])), every[2:])
+
+
+def test_a_step_that_is_refused_leaves_nothing_behind() -> None:
+    runner = runner_of("none", "bfloat16")
+    batch = batch_of([(Fed(blocks=[4], tokens=[9]), 1)], BLOCK)
+    expected = runner.forward(batch)
+    with pytest.raises(IndexError, match="a block of this step is out of range"):
+        runner.forward(replace(batch, block_tables=[[4, 10_000]]))
+
+    assert torch.equal(runner.forward(batch), expected)
+
+
+def test_the_scratch_gives_no_memory_that_is_held() -> None:
+    scratch = Scratch(8)
+    held = [scratch.take(rows, 16, torch.float32) for rows in (8, 3, 5)]
+    other = scratch.take(8, 16, torch.bfloat16)
+    for value, tensor in enumerate([*held, other]):
+        tensor.fill_(value)
+    assert [float(tensor.min()) for tensor in [*held, other]] == [0, 1, 2, 3]
+
+    place = held.pop().data_ptr()
+    assert scratch.take(1, 16, torch.float32).data_ptr() == place
