@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "next_lines.h"
 #include "product.h"
 #include "quantised.h"
 #include "result.h"
@@ -126,17 +127,17 @@ constexpr long BYTES_AHEAD = 1024;
 // Tokens and pairs of panels at a time: beside their sums fit the lanes of a panel.
 constexpr long QUAD_TOKENS = PIECES == 1 ? 6 : 3, QUAD_PAIRS = PIECES == 1 ? 2 : 1;
 
-template <long TOKENS, long PAIRS, class P>
-void quad_block(const P& p, long token, long pair) {
+template <long TOKENS, long PAIRS, class P, class A>
+void quad_block(const P& p, long token, long pair, A ask) {
   constexpr long PANELS = PAIRS * 2;
   ints sums[TOKENS][PANELS][PIECES] = {};
   const uint8_t* x = p.elements(token);
   const long stride = row_bytes(p.columns);
   const int8_t* panels[PANELS];
   for (long j = 0; j < PANELS; ++j) panels[j] = p.panel(pair * 2 + j).at;
-  for (long k = 0; k < p.columns; k += QUAD)
-    for (long j = 0; j < PANELS; ++j) {
-      __builtin_prefetch(panels[j] + k * LANES + BYTES_AHEAD);
+  for (long k = 0; k < p.columns; k += QUAD) {
+    ask(panels, k);
+    for (long j = 0; j < PANELS; ++j)
       for (long piece = 0; piece < PIECES; ++piece) {
         const ints weights = raw<ints>(panels[j] + k * LANES + piece * WIDTH * QUAD);
         for (long i = 0; i < TOKENS; ++i) {
@@ -144,28 +145,40 @@ void quad_block(const P& p, long token, long pair) {
           sums[i][j][piece] = quads(sums[i][j][piece], four, weights);
         }
       }
-    }
+  }
   for (long i = 0; i < TOKENS; ++i)
     for (long j = 0; j < PAIRS; ++j)
       p.finish(token + i, pair + j, reinterpret_cast<const int32_t*>(sums[i][j * 2]),
                reinterpret_cast<const int32_t*>(sums[i][j * 2 + 1]));
 }
 
+// All tokens over pairs that stay in the second cache; meanwhile memory is asked for those that come
+// next. What a few tokens wait for are the panels that they read.
 template <long PAIRS, class P>
-void quad_tokens(const P& p, long pair) {
+void quad_tokens(const P& p, long pair, long last) {
+  if (p.tokens <= QUAD_TOKENS)
+    return with_constant<QUAD_TOKENS>(p.tokens, [&](auto n) {
+      quad_block<n, PAIRS>(p, 0, pair, [](const auto& panels, long k) {
+        for (const int8_t* panel : panels) __builtin_prefetch(panel + k * LANES + BYTES_AHEAD);
+      });
+    });
+  const long blocks = (p.tokens + QUAD_TOKENS - 1) / QUAD_TOKENS;
+  NextLines next(p.panel(std::min(pair + PAIRS, last - 1) * 2).at,
+                 panel_bytes(p.columns) * PAIRS * 2, p.columns / QUAD * blocks);
+  const auto ask = [&](const auto&, long) { next(); };
   long token = 0;
   for (; token + QUAD_TOKENS <= p.tokens; token += QUAD_TOKENS)
-    quad_block<QUAD_TOKENS, PAIRS>(p, token, pair);
+    quad_block<QUAD_TOKENS, PAIRS>(p, token, pair, ask);
   if (token < p.tokens)
     with_constant<QUAD_TOKENS>(p.tokens - token,
-                               [&](auto n) { quad_block<n, PAIRS>(p, token, pair); });
+                               [&](auto n) { quad_block<n, PAIRS>(p, token, pair, ask); });
 }
 
 template <class P>
 void quad_product(const P& p, long first, long last) {
   long pair = first;
-  for (; pair + QUAD_PAIRS <= last; pair += QUAD_PAIRS) quad_tokens<QUAD_PAIRS>(p, pair);
-  for (; pair < last; ++pair) quad_tokens<1>(p, pair);
+  for (; pair + QUAD_PAIRS <= last; pair += QUAD_PAIRS) quad_tokens<QUAD_PAIRS>(p, pair, last);
+  for (; pair < last; ++pair) quad_tokens<1>(p, pair, last);
 }
 
 #else

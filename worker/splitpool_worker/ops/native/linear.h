@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "next_lines.h"
 #include "product.h"
 #include "result.h"
 #include "tile_product.h"
@@ -108,18 +109,29 @@ void float_product(const P& p, long first, long last) {
 
 #if defined(SPLITPOOL_DOT)
 
-// As many accumulators as the registers hold: 24 of 32. Weights come from memory, and are asked for
-// so many columns before they are multiplied.
-constexpr long PAIR_BLOCK = 2, TOKEN_BLOCK = 6, FEW_TOKENS = PAIR_BLOCK * TOKEN_BLOCK, AHEAD = 64;
+// As many accumulators as the registers hold: 24 of 32.
+constexpr long PAIR_BLOCK = 2, TOKEN_BLOCK = 6, FEW_TOKENS = PAIR_BLOCK * TOKEN_BLOCK;
 
-template <long TOKENS, long PAIRS, class P>
-void dot_block(const P& p, long token, long pair) {
+// Asks for the panels that are being read, so many columns ahead of what is multiplied.
+template <class P>
+struct AskForOwn {
+  static constexpr long AHEAD = 64;
+  const P& p;
+  long pair, panels;
+
+  void operator()(long k) const {
+    for (long j = 0; j < panels; ++j)
+      __builtin_prefetch(p.panel(pair * 2 + j) + (k + AHEAD) * LANES);
+  }
+};
+
+template <long TOKENS, long PAIRS, class P, class A>
+void dot_block(const P& p, long token, long pair, A ask) {
   floats acc[TOKENS][PAIRS * 2] = {};
   const auto* x = p.x + token * p.columns;
   for (long k = 0; k < p.columns; k += PAIR<bf16>) {
     uints weights[PAIRS * 2];
-    for (long j = 0; j < PAIRS * 2; ++j)
-      __builtin_prefetch(p.panel(pair * 2 + j) + (k + AHEAD) * LANES);
+    ask(k);
     for (long j = 0; j < PAIRS; ++j) {
       weights[j * 2] = load_pairs(p.panel((pair + j) * 2) + k * LANES);
       weights[j * 2 + 1] = load_pairs(p.panel((pair + j) * 2 + 1) + k * LANES);
@@ -134,22 +146,35 @@ void dot_block(const P& p, long token, long pair) {
       p.store(token + i, pair + j, 0, acc[i][j * 2], acc[i][j * 2 + 1]);
 }
 
+// All tokens over pairs that stay in the second cache; meanwhile memory is asked for those that
+// come next.
 template <long PAIRS, class P>
-void dot_tokens(const P& p, long pair) {
-  by_rows(p.tokens, [&](auto n, long token) { dot_block<n, PAIRS>(p, token, pair); });
+void dot_tokens(const P& p, long pair, long last) {
+  const long blocks = (p.tokens + TOKEN_BLOCK - 1) / TOKEN_BLOCK;
+  NextLines ask(p.panel(std::min(pair + PAIRS, last - 1) * 2),
+                p.columns * PAIRS * 2 * LANES * sizeof(bf16), p.columns / PAIR<bf16> * blocks);
+  by_rows(p.tokens, [&](auto n, long token) {
+    dot_block<n, PAIRS>(p, token, pair, [&](long) { ask(); });
+  });
 }
 
 template <class P>
 void dot_product(const P& p, long first, long last) {
   long pair = first;
-  // A few tokens are multiplied at once, so that weights, which are what a step waits for, pass by
-  // only once; more go over two pairs of panels that stay in the second cache.
-  if (p.tokens > TOKEN_BLOCK && p.tokens <= FEW_TOKENS)
+  // Weights are what a step of few tokens waits for: they are multiplied at once and pass by only
+  // once.
+  if (p.tokens <= FEW_TOKENS && p.tokens > TOKEN_BLOCK)
     return with_constant<FEW_TOKENS>(p.tokens, [&](auto n) {
-      for (; pair < last; ++pair) dot_block<n, 1>(p, 0, pair);
+      for (; pair < last; ++pair) dot_block<n, 1>(p, 0, pair, AskForOwn<P>{p, pair, 2});
     });
-  for (; pair + PAIR_BLOCK <= last; pair += PAIR_BLOCK) dot_tokens<PAIR_BLOCK>(p, pair);
-  for (; pair < last; ++pair) dot_tokens<1>(p, pair);
+  if (p.tokens <= TOKEN_BLOCK)
+    return with_constant<TOKEN_BLOCK>(p.tokens, [&](auto n) {
+      for (; pair + PAIR_BLOCK <= last; pair += PAIR_BLOCK)
+        dot_block<n, PAIR_BLOCK>(p, 0, pair, AskForOwn<P>{p, pair, 2 * PAIR_BLOCK});
+      for (; pair < last; ++pair) dot_block<n, 1>(p, 0, pair, AskForOwn<P>{p, pair, 2});
+    });
+  for (; pair + PAIR_BLOCK <= last; pair += PAIR_BLOCK) dot_tokens<PAIR_BLOCK>(p, pair, last);
+  for (; pair < last; ++pair) dot_tokens<1>(p, pair, last);
 }
 
 #endif
