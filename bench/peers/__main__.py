@@ -119,6 +119,7 @@ def _write(results: Results, docs: Path) -> None:
         print("nothing was measured", file=sys.stderr)
         return
     known = servers(Place(root=cache()))
+    docs.mkdir(parents=True, exist_ok=True)
     (docs / "benchmarks.svg").write_text(plots.plot(by_server(documents), known))
     (docs / "benchmarks.md").write_text(page.page(documents, known, results.plan()))
     print(f"wrote {docs / 'benchmarks.md'}", file=sys.stderr)

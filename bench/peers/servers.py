@@ -85,7 +85,7 @@ def _splitpool(name: str, file: str, precision: Precision, port: str, note: str)
             health="/internal/pools",
         ),
         workloads=ONLINE if not shared else WORKLOADS if precision == "bf16" else OFFLINE,
-        memory=6,
+        memory=4 if shared else 5,
         note=f"bench/pools/{file}.yaml: {note}",
     )
 
@@ -141,7 +141,7 @@ def _llama(place: Place, port: str, kind: str, precision: Precision) -> Server:
         needs=(program, place.gguf(kind)),
         install="llamacpp",
         workloads=OFFLINE,
-        memory=3,
+        memory=2,
         note=f"{_LLAMA_SLOTS} slots",
     )
 
