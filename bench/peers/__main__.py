@@ -63,7 +63,7 @@ class Run:
     def _repeats(self, workload: Workload, offered: float) -> int:
         if workload not in ONLINE:
             return 3 if self._given.quick else int(self._given.repeats)
-        return 1 if self._given.quick else minutes(offered, SHORT_REQUESTS)
+        return 1 if self._given.quick else minutes(offered, self._given.requests)
 
     def _rate(self, chosen: Sequence[Server]) -> float | None:
         """Of W4 and W5; once it is known it stays, so that a run taken up again fits."""
@@ -157,6 +157,8 @@ def _parse() -> argparse.Namespace:
     add("--workloads", nargs="+", choices=WORKLOADS, default=list(WORKLOADS))
     add("--quick", action="store_true", help="3 repeats; W4 and W5 of one minute each")
     add("--repeats", type=int, default=5, help="of W1, W2 and W3 (%(default)s)")
+    requests = "short ones of W4 and W5 for each server (%(default)s)"
+    add("--requests", type=int, default=SHORT_REQUESTS, help=requests)
     add("--rate", type=float, help="requests a second of W4 and W5 (default: from the peers' W2)")
     add("--again", action="store_true", help="measure anew what --only and --workloads name")
     add("--nice", type=int, help="priority of servers and load generator, such as -15 as root")
