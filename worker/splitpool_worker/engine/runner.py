@@ -106,12 +106,12 @@ class TorchRunner:
         if decoding is not None and decoding.fits(batch):
             at = decoding.indices(batch)
             self._check(at)
-            hidden = decoding.hidden(at)
+            hidden = decoding.hidden(at)[at.sample_rows]
         else:
             at = Indices.of(batch, self._device)
             self._check(at)
-            hidden = self._model.hidden(at, self._kv)
-        return self._model.logits(hidden, at)
+            hidden = self._model.hidden(at, self._kv, at.sample_rows)
+        return self._model.logits(hidden)
 
     def spent(self) -> Mapping[str, float]:
         ops = self._model.ops

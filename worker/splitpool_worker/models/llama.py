@@ -59,8 +59,11 @@ class Llama:
             held += [layer.mlp_norm, layer.gate_up, layer.down]
         return sum(one.nbytes for one in held)
 
-    def hidden(self, at: Indices, kv: KVCache) -> torch.Tensor:
-        """What the layers make of each row [T, ...], and what `logits` takes; stores K and V."""
+    def hidden(self, at: Indices, kv: KVCache, rows: torch.Tensor | None = None) -> torch.Tensor:
+        """What the layers make of `rows` [R] or of all, [R or T, ...]; stores K and V of all.
+
+        Of the last layer the other rows leave K and V only: a 35th of a prompt's products less.
+        """
         ops = self.ops
         residual = ops.embed(self.embedding, at.tokens)
         hidden = ops.rms_norm(residual, self.layers[0].attention_norm, self.eps)
@@ -68,7 +71,10 @@ class Llama:
         for layer, cache, next_norm in zip(self.layers, kv.layers, following, strict=True):
             qkv = ops.linear(hidden, layer.qkv)
             ops.rope_and_store(qkv, self.rope, at, cache)
-            attended = ops.linear(ops.paged_attention(qkv, at, cache), layer.output)
+            attended = ops.paged_attention(qkv, at, cache)
+            if rows is not None and next_norm is self.norm:
+                attended, residual = attended[rows], residual[rows]
+            attended = ops.linear(attended, layer.output)
             hidden = ops.add_rms_norm(residual, attended, layer.mlp_norm, self.eps)
             activated = ops.gated(hidden, layer.gate_up)
             hidden = ops.add_rms_norm(
@@ -76,10 +82,9 @@ class Llama:
             )
         return hidden
 
-    def logits(self, hidden: torch.Tensor, at: Indices) -> torch.Tensor:
-        """Logits [R, vocabulary] of the sampled rows in float32, rounded like every activation to
-        the model's dtype."""
-        return self.ops.logits(hidden[at.sample_rows], self.head)
+    def logits(self, hidden: torch.Tensor) -> torch.Tensor:
+        """Logits [R, vocabulary] in float32, rounded like every activation to the model's dtype."""
+        return self.ops.logits(hidden, self.head)
 
 
 def load_llama(
