@@ -1,4 +1,4 @@
-"""Steps of a row for each sequence, noted once for each number of rows and replayed from then on.
+"""Steps of a row for each sequence, recorded once for each number of rows and then replayed.
 
 What such a step is told lies in the same memory each time, so only the numbers there change.
 """

@@ -62,7 +62,7 @@ class Llama:
     def hidden(self, at: Indices, kv: KVCache, rows: torch.Tensor | None = None) -> torch.Tensor:
         """What the layers make of `rows` [R] or of all, [R or T, ...]; stores K and V of all.
 
-        Of the last layer the other rows leave K and V only: a 35th of a prompt's products less.
+        Of the last layer the other rows leave K and V only.
         """
         ops = self.ops
         residual = ops.embed(self.embedding, at.tokens)

@@ -15,7 +15,7 @@ from splitpool_worker.models.config import ModelConfig
 from splitpool_worker.ops.build import NATIVE, library
 from splitpool_worker.ops.compiling import BuildFailed
 from splitpool_worker.ops.interface import Rope, Weight
-from splitpool_worker.ops.tape import Forward, Noting, Replayed, Scratch, Tape
+from splitpool_worker.ops.tape import Forward, Recorder, Replayed, Scratch, Tape
 
 # Floats that the kernels handle at once: they have no code for what is left of a row.
 LANES = 16
@@ -67,14 +67,14 @@ class CpuOps:
     def replay(self, forward: Forward, dtype: torch.dtype, scratch: Scratch) -> Replayed:
         """The same calls as one. The tensors that `forward` was given must stay where they are."""
         tape = Tape(scratch)
-        with self._noting(tape):
+        with self._recording(tape):
             result = forward()
         return Replayed(self.library, DTYPES[dtype], tape, result)
 
     @contextmanager
-    def _noting(self, tape: Tape) -> Iterator[None]:
+    def _recording(self, tape: Tape) -> Iterator[None]:
         kernels = self._of
-        self._of, self._tape = dict.fromkeys(kernels, Noting(tape)), tape
+        self._of, self._tape = dict.fromkeys(kernels, Recorder(tape)), tape
         try:
             yield
         finally:

@@ -16,7 +16,7 @@ from splitpool_worker.engine.kv_cache import LayerCache
 from splitpool_worker.ops.build import NATIVE
 from splitpool_worker.ops.cpu import DTYPES, LANES, CpuOps, Kernels
 from splitpool_worker.ops.interface import Weight
-from splitpool_worker.ops.tape import Noting, Tape
+from splitpool_worker.ops.tape import Recorder, Tape
 
 # Bytes in front of a quantised row, and behind the elements of each row of a packed weight.
 HEADER = 64
@@ -96,11 +96,11 @@ class CpuInt8Ops(CpuOps):
         return self._rows(count, HEADER + columns, torch.uint8)
 
     @contextmanager
-    def _noting(self, tape: Tape) -> Iterator[None]:
+    def _recording(self, tape: Tape) -> Iterator[None]:
         kernels = self._int8
-        self._int8 = Noting(tape)
+        self._int8 = Recorder(tape)
         try:
-            with super()._noting(tape):
+            with super()._recording(tape):
                 yield
         finally:
             self._int8 = kernels

@@ -1,4 +1,4 @@
-"""Calls of the C++ operations noted once and replayed by one call.
+"""Calls of the C++ operations recorded once and replayed by one call.
 
 A step of a few decode rows takes a CPU milliseconds, and saying its two hundred operations from
 Python one more. What they are depends on the number of rows only, so it is said once for each.
@@ -70,25 +70,25 @@ class Scratch:
 
 @dataclass(slots=True)
 class Tape:
-    """Noted calls for one dtype. `scratch` gives the results that they write to."""
+    """Recorded calls for one dtype. `scratch` gives the results that they write to."""
 
     scratch: Scratch
     calls: list[Call] = field(default_factory=list)
 
-    def note(self, function: str, arguments: Sequence[int | float | None]) -> None:
+    def record(self, function: str, arguments: Sequence[int | float | None]) -> None:
         """One call more; None is a null pointer."""
         raw = [_raw(argument) for argument in arguments]
         self.calls.append(Call(FUNCTIONS.index(function), (ctypes.c_int64 * _MOST_ARGUMENTS)(*raw)))
 
 
-class Noting:
-    """Stands for a library's functions of one dtype: notes what it is called with."""
+class Recorder:
+    """Stands for a library's functions of one dtype: records what it is called with."""
 
     def __init__(self, tape: Tape) -> None:
         self._tape = tape
 
     def __getattr__(self, function: str) -> Any:
-        return lambda *arguments: self._tape.note(function, arguments)
+        return lambda *arguments: self._tape.record(function, arguments)
 
 
 class Replayed:

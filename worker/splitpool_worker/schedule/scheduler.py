@@ -229,9 +229,8 @@ class Scheduler:
         """Which part of the longest step this class's prompts may fill a step to, and how many of
         their tokens it takes however slow it is."""
         interactive = self._lanes.get(LatencyClass.INTERACTIVE)
-        if interactive is None or lane is interactive or not self._limits.class_priority:
-            return 1.0, MIN_PREFILL
-        if not interactive.serving:
+        first = lane is interactive or not self._limits.class_priority
+        if first or interactive is None or not interactive.serving:
             return 1.0, MIN_PREFILL
         return BESIDE, BACKGROUND_PREFILL if interactive.busy else MIN_PREFILL
 

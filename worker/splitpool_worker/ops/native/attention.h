@@ -118,6 +118,7 @@ template <class T, class LEFT>
 struct RegisterKernel {
   typedef LEFT Left;
   static constexpr long ROWS = 36;
+  static constexpr bool LOOKS_AHEAD = true;
   static void end() {}
 
   static void scores(Rows<T, LEFT>& rows, const Paged& at, long tiles) {
@@ -163,6 +164,7 @@ struct RegisterKernel {
 struct TileKernel {
   typedef bf16 Left;
   static constexpr long ROWS = 32;
+  static constexpr bool LOOKS_AHEAD = false;
   static void end() { _tile_release(); }
 
   // A row of the left-hand tiles is `bytes` long, and the right-hand ones have a row for each pair.
@@ -336,7 +338,7 @@ void attend(Rows<T, typename Kernel::Left>& rows, const Paged& at, const T* k, c
   for (long start = 0; start <= rows.last_position; start += KEYS) {
     long tiles = (std::min(KEYS, rows.last_position + 1 - start) + LANES - 1) / LANES;
     locate(rows, at, k, v, head, start, tiles);
-    look_ahead(rows, at, k, head, start, tiles, next);
+    if constexpr (Kernel::LOOKS_AHEAD) look_ahead(rows, at, k, head, start, tiles, next);
     Kernel::scores(rows, at, tiles);
     soften(rows, start, tiles, at.head_dim, scale * LOG2_E);
     Kernel::sums(rows, at, tiles);

@@ -1,4 +1,4 @@
-// Calls of this library's functions, noted once and then run one after the other: what a decode step
+// Calls of this library's functions, recorded once and then run one after the other: what a decode step
 // of so many rows computes is always the same, and saying it anew takes longer than some of it.
 #pragma once
 
