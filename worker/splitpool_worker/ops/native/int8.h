@@ -7,8 +7,8 @@
 #include <algorithm>
 #include <vector>
 
-#include "next_lines.h"
 #include "product.h"
+#include "register_product.h"
 #include "quantised.h"
 #include "result.h"
 #include "tile_product.h"
@@ -18,6 +18,19 @@ namespace splitpool {
 
 #if defined(SPLITPOOL_TILES) && defined(__AMX_INT8__)
 #define SPLITPOOL_INT8_TILES 1
+#endif
+
+#if (defined(__AVX512VNNI__) && defined(__AVX512F__)) || (defined(__AVXVNNI__) && defined(__AVX__))
+#define SPLITPOOL_QUADS 1
+
+// sums[lane] += sum over q of a[q] * b[lane][q], unsigned times signed.
+inline ints quads(ints sums, uints a, uints b) {
+#if defined(__AVX512VNNI__)
+  return (ints)_mm512_dpbusd_epi32((__m512i)sums, (__m512i)a, (__m512i)b);
+#else
+  return (ints)_mm256_dpbusd_avx_epi32((__m256i)sums, (__m256i)a, (__m256i)b);
+#endif
+}
 #endif
 
 constexpr long QUAD = 4;
@@ -76,7 +89,6 @@ struct Int8Product : Result<T, Y, GATED> {
   long columns;
 
   const uint8_t* row(long token) const { return x + token * row_bytes(columns); }
-  const uint8_t* elements(long token) const { return row(token) + HEADER; }
 
   Panel panel(long index) const {
     return {packed + this->existing(index) * panel_bytes(columns), columns};
@@ -91,15 +103,18 @@ struct Int8Product : Result<T, Y, GATED> {
                   value(panels[1], lane, right, scale));
   }
 
-#if defined(SPLITPOOL_INT8_TILES)
+  // What products by tiles and by registers want.
   typedef int32_t Sum;
-  SPLITPOOL_TILE_SUMS(TileSums, _tile_dpbusd);
-
-  const uint8_t* row_at(long token) const { return elements(token); }
+  const uint8_t* row_at(long token) const { return row(token) + HEADER; }
   const int8_t* panel_at(long index) const { return panel(index).at; }
   long row_stride() const { return row_bytes(columns); }
+  long row_width() const { return columns; }
   long panel_size() const { return panel_bytes(columns); }
-  long steps() const { return columns / 64; }
+#if defined(SPLITPOOL_INT8_TILES)
+  SPLITPOOL_TILE_SUMS(TileSums, _tile_dpbusd);
+#endif
+#if defined(SPLITPOOL_QUADS)
+  static ints add(ints sums, uints tokens, uints lanes) { return quads(sums, tokens, lanes); }
 #endif
 
   static floats value(Panel panel, long lane, const int32_t* sums, float scale) {
@@ -108,80 +123,7 @@ struct Int8Product : Result<T, Y, GATED> {
   }
 };
 
-#if (defined(__AVX512VNNI__) && defined(__AVX512F__)) || (defined(__AVXVNNI__) && defined(__AVX__))
-#define SPLITPOOL_QUADS 1
-#endif
-
-#if defined(SPLITPOOL_QUADS)
-
-// sums[lane] += sum over q of a[q] * b[lane][q], unsigned times signed.
-inline ints quads(ints sums, ints a, ints b) {
-#if defined(__AVX512VNNI__)
-  return (ints)_mm512_dpbusd_epi32((__m512i)sums, (__m512i)a, (__m512i)b);
-#else
-  return (ints)_mm256_dpbusd_avx_epi32((__m256i)sums, (__m256i)a, (__m256i)b);
-#endif
-}
-
-constexpr long BYTES_AHEAD = 1024;
-// Tokens and pairs of panels at a time: beside their sums fit the lanes of a panel.
-constexpr long QUAD_TOKENS = PIECES == 1 ? 6 : 3, QUAD_PAIRS = PIECES == 1 ? 2 : 1;
-
-template <long TOKENS, long PAIRS, class P, class A>
-void quad_block(const P& p, long token, long pair, A ask) {
-  constexpr long PANELS = PAIRS * 2;
-  ints sums[TOKENS][PANELS][PIECES] = {};
-  const uint8_t* x = p.elements(token);
-  const long stride = row_bytes(p.columns);
-  const int8_t* panels[PANELS];
-  for (long j = 0; j < PANELS; ++j) panels[j] = p.panel(pair * 2 + j).at;
-  for (long k = 0; k < p.columns; k += QUAD) {
-    ask(panels, k);
-    for (long j = 0; j < PANELS; ++j)
-      for (long piece = 0; piece < PIECES; ++piece) {
-        const ints weights = raw<ints>(panels[j] + k * LANES + piece * WIDTH * QUAD);
-        for (long i = 0; i < TOKENS; ++i) {
-          const ints four = ints{} + raw<int32_t>(x + i * stride + k);
-          sums[i][j][piece] = quads(sums[i][j][piece], four, weights);
-        }
-      }
-  }
-  for (long i = 0; i < TOKENS; ++i)
-    for (long j = 0; j < PAIRS; ++j)
-      p.finish(token + i, pair + j, reinterpret_cast<const int32_t*>(sums[i][j * 2]),
-               reinterpret_cast<const int32_t*>(sums[i][j * 2 + 1]));
-}
-
-// All tokens over pairs that stay in the second cache; meanwhile memory is asked for those that come
-// next. What a few tokens wait for are the panels that they read.
-template <long PAIRS, class P>
-void quad_tokens(const P& p, long pair, long last) {
-  if (p.tokens <= QUAD_TOKENS)
-    return with_constant<QUAD_TOKENS>(p.tokens, [&](auto n) {
-      quad_block<n, PAIRS>(p, 0, pair, [](const auto& panels, long k) {
-        for (const int8_t* panel : panels) __builtin_prefetch(panel + k * LANES + BYTES_AHEAD);
-      });
-    });
-  const long blocks = (p.tokens + QUAD_TOKENS - 1) / QUAD_TOKENS;
-  NextLines next(p.panel(std::min(pair + PAIRS, last - 1) * 2).at,
-                 panel_bytes(p.columns) * PAIRS * 2, p.columns / QUAD * blocks);
-  const auto ask = [&](const auto&, long) { next(); };
-  long token = 0;
-  for (; token + QUAD_TOKENS <= p.tokens; token += QUAD_TOKENS)
-    quad_block<QUAD_TOKENS, PAIRS>(p, token, pair, ask);
-  if (token < p.tokens)
-    with_constant<QUAD_TOKENS>(p.tokens - token,
-                               [&](auto n) { quad_block<n, PAIRS>(p, token, pair, ask); });
-}
-
-template <class P>
-void quad_product(const P& p, long first, long last) {
-  long pair = first;
-  for (; pair + QUAD_PAIRS <= last; pair += QUAD_PAIRS) quad_tokens<QUAD_PAIRS>(p, pair, last);
-  for (; pair < last; ++pair) quad_tokens<1>(p, pair, last);
-}
-
-#else
+#if !defined(SPLITPOOL_QUADS)
 
 // Without a dot product of bytes: elements widened to 16 bits, whose products are added in pairs.
 // A register of weights is half as many lanes, each with two sums.
@@ -207,7 +149,7 @@ const int16_t* widened(const P& p, long token, long tokens) {
   thread_local std::vector<int16_t> memory;
   if (static_cast<long>(memory.size()) < tokens * p.columns) memory.resize(tokens * p.columns);
   for (long i = 0; i < tokens; ++i)
-    std::copy_n(p.elements(token + i), p.columns, memory.data() + i * p.columns);
+    std::copy_n(p.row_at(token + i), p.columns, memory.data() + i * p.columns);
   return memory.data();
 }
 
@@ -264,7 +206,7 @@ void product(const Int8Product<T, Y, GATED>& p, long first, long last) {
   if (p.tokens > 1 && p.columns % 64 == 0 && tiles_permitted()) return TileProduct(p).run(first, last);
 #endif
 #if defined(SPLITPOOL_QUADS)
-  quad_product(p, first, last);
+  RegisterProduct(p).run(first, last);
 #else
   word_product(p, first, last);
 #endif

@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <vector>
 
-#include "next_lines.h"
 #include "product.h"
+#include "register_product.h"
 #include "result.h"
 #include "tile_product.h"
 #include "vector.h"
@@ -39,18 +39,21 @@ struct Product : Result<T, Y, GATED> {
 
   const T* panel(long index) const { return packed + this->existing(index) * LANES * columns; }
 
-#if defined(SPLITPOOL_TILES)
+  // What products by tiles and by registers want.
   typedef float Sum;
-  SPLITPOOL_TILE_SUMS(TileSums, _tile_dpbf16ps);
-
   const T* row_at(long token) const { return x + token * columns; }
   const T* panel_at(long index) const { return panel(index); }
   long row_stride() const { return columns * sizeof(T); }
-  long panel_size() const { return LANES * columns * sizeof(T); }
-  long steps() const { return row_stride() / 64; }
+  long row_width() const { return row_stride(); }
+  long panel_size() const { return LANES * row_width(); }
   void finish(long token, long pair, const float* left, const float* right) const {
     this->store(token, pair, left, right);
   }
+#if defined(SPLITPOOL_TILES)
+  SPLITPOOL_TILE_SUMS(TileSums, _tile_dpbf16ps);
+#endif
+#if defined(SPLITPOOL_DOT)
+  static floats add(floats sums, uints tokens, uints lanes) { return dot(sums, tokens, lanes); }
 #endif
 };
 
@@ -107,78 +110,6 @@ void float_product(const P& p, long first, long last) {
   }
 }
 
-#if defined(SPLITPOOL_DOT)
-
-// As many accumulators as the registers hold: 24 of 32.
-constexpr long PAIR_BLOCK = 2, TOKEN_BLOCK = 6, FEW_TOKENS = PAIR_BLOCK * TOKEN_BLOCK;
-
-// Asks for the panels that are being read, so many columns ahead of what is multiplied.
-template <class P>
-struct AskForOwn {
-  static constexpr long AHEAD = 64;
-  const P& p;
-  long pair, panels;
-
-  void operator()(long k) const {
-    for (long j = 0; j < panels; ++j)
-      __builtin_prefetch(p.panel(pair * 2 + j) + (k + AHEAD) * LANES);
-  }
-};
-
-template <long TOKENS, long PAIRS, class P, class A>
-void dot_block(const P& p, long token, long pair, A ask) {
-  floats acc[TOKENS][PAIRS * 2] = {};
-  const auto* x = p.x + token * p.columns;
-  for (long k = 0; k < p.columns; k += PAIR<bf16>) {
-    uints weights[PAIRS * 2];
-    ask(k);
-    for (long j = 0; j < PAIRS; ++j) {
-      weights[j * 2] = load_pairs(p.panel((pair + j) * 2) + k * LANES);
-      weights[j * 2 + 1] = load_pairs(p.panel((pair + j) * 2 + 1) + k * LANES);
-    }
-    for (long i = 0; i < TOKENS; ++i) {
-      const auto both = spread(x + i * p.columns + k);
-      for (long j = 0; j < PAIRS * 2; ++j) acc[i][j] = dot(acc[i][j], both, weights[j]);
-    }
-  }
-  for (long i = 0; i < TOKENS; ++i)
-    for (long j = 0; j < PAIRS; ++j)
-      p.store(token + i, pair + j, 0, acc[i][j * 2], acc[i][j * 2 + 1]);
-}
-
-// All tokens over pairs that stay in the second cache; meanwhile memory is asked for those that
-// come next.
-template <long PAIRS, class P>
-void dot_tokens(const P& p, long pair, long last) {
-  const long blocks = (p.tokens + TOKEN_BLOCK - 1) / TOKEN_BLOCK;
-  NextLines ask(p.panel(std::min(pair + PAIRS, last - 1) * 2),
-                p.columns * PAIRS * 2 * LANES * sizeof(bf16), p.columns / PAIR<bf16> * blocks);
-  by_rows(p.tokens, [&](auto n, long token) {
-    dot_block<n, PAIRS>(p, token, pair, [&](long) { ask(); });
-  });
-}
-
-template <class P>
-void dot_product(const P& p, long first, long last) {
-  long pair = first;
-  // Weights are what a step of few tokens waits for: they are multiplied at once and pass by only
-  // once.
-  if (p.tokens <= FEW_TOKENS && p.tokens > TOKEN_BLOCK)
-    return with_constant<FEW_TOKENS>(p.tokens, [&](auto n) {
-      for (; pair < last; ++pair) dot_block<n, 1>(p, 0, pair, AskForOwn<P>{p, pair, 2});
-    });
-  if (p.tokens <= TOKEN_BLOCK)
-    return with_constant<TOKEN_BLOCK>(p.tokens, [&](auto n) {
-      for (; pair + PAIR_BLOCK <= last; pair += PAIR_BLOCK)
-        dot_block<n, PAIR_BLOCK>(p, 0, pair, AskForOwn<P>{p, pair, 2 * PAIR_BLOCK});
-      for (; pair < last; ++pair) dot_block<n, 1>(p, 0, pair, AskForOwn<P>{p, pair, 2});
-    });
-  for (; pair + PAIR_BLOCK <= last; pair += PAIR_BLOCK) dot_tokens<PAIR_BLOCK>(p, pair, last);
-  for (; pair < last; ++pair) dot_tokens<1>(p, pair, last);
-}
-
-#endif
-
 // Pairs first .. last - 1 of all rows of x.
 template <class T, class Y, bool GATED>
 void product(const Product<T, Y, GATED>& p, long first, long last) {
@@ -187,7 +118,7 @@ void product(const Product<T, Y, GATED>& p, long first, long last) {
     if (p.columns % 32 == 0 && tiles_permitted()) return TileProduct(p).run(first, last);
 #endif
 #if defined(SPLITPOOL_DOT)
-  if constexpr (PAIR<T> == 2) return dot_product(p, first, last);
+  if constexpr (PAIR<T> == 2) return RegisterProduct(p).run(first, last);
 #endif
   float_product(p, first, last);
 }

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <type_traits>
+#include <utility>
 
 #include "vector.h"
 
@@ -145,6 +146,16 @@ __attribute__((noinline)) void multiply(bool add, float* to, long to_stride, con
 
 #endif
 
+// Calls f(0), ..., f(N - 1) with constants.
+template <class F, size_t... I>
+__attribute__((always_inline)) inline void repeat(F f, std::index_sequence<I...>) {
+  (f(std::integral_constant<long, I>{}), ...);
+}
+template <long N, class F>
+__attribute__((always_inline)) inline void repeat(F f) {
+  repeat(f, std::make_index_sequence<N>{});
+}
+
 template <long N, class F>
 void with_constant(long n, F f) {
   if (n == N) return f(std::integral_constant<long, N>{});
@@ -152,12 +163,12 @@ void with_constant(long n, F f) {
 }
 
 // Calls f(count as a constant, first row) for blocks of rows, the last two of like size.
-template <class F>
+template <long MOST = ROW_BLOCK, class F>
 void by_rows(long rows, F f) {
   for (long row = 0, count; row < rows; row += count) {
     const long left = rows - row;
-    count = left >= 2 * ROW_BLOCK ? ROW_BLOCK : left > ROW_BLOCK ? (left + 1) / 2 : left;
-    with_constant<ROW_BLOCK>(count, [&](auto n) { f(n, row); });
+    count = left >= 2 * MOST ? MOST : left > MOST ? (left + 1) / 2 : left;
+    with_constant<MOST>(count, [&](auto n) { f(n, row); });
   }
 }
 

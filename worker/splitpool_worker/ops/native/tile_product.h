@@ -33,8 +33,8 @@ inline void shape_product(long tokens) {
 // Panels that stay in the second cache while all tokens pass over them.
 constexpr long GROUP_BYTES = 512 << 10;
 
-// P has tokens, row_at(token) with row_stride() bytes between rows, panel_at(index) of panel_size()
-// bytes for each, steps() of 64 bytes along a row, TileSums, the type Sum of an element, and
+// P has tokens, row_at(token) with row_stride() bytes between rows of row_width() bytes,
+// panel_at(index) of panel_size() bytes for each, TileSums, the type Sum of an element, and
 // finish(token, pair, left sums, right sums).
 template <class P>
 class TileProduct {
@@ -83,7 +83,7 @@ class TileProduct {
     const char* x = reinterpret_cast<const char*>(p.row_at(token));
     const char* left = reinterpret_cast<const char*>(p.panel_at(pair * 2));
     const char* right = reinterpret_cast<const char*>(p.panel_at(pair * 2 + 1));
-    const long stride = p.row_stride(), steps = p.steps();
+    const long stride = p.row_stride(), steps = p.row_width() / 64;
     const long share = (before.left + steps - 1) / steps;
     const bool both = count > LANES;
     settle();

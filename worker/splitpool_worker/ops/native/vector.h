@@ -57,15 +57,17 @@ inline ints counted() {
 
 inline floats broadcast(float x) { return x - floats{}; }  // x + 0 would not keep -0
 
-inline floats load(const float* from) { return raw<floats>(from); }
-inline floats load(const bf16* from) {
+// The floats whose upper halves are given.
+inline floats from_bf16(shorts halves) {
 #if defined(__AVX512F__)
-  const __m256i halves = raw<__m256i>(from);
-  return (floats)_mm512_slli_epi32(_mm512_cvtepu16_epi32(halves), 16);
+  return (floats)_mm512_slli_epi32(_mm512_cvtepu16_epi32((__m256i)halves), 16);
 #else
-  return (floats)(__builtin_convertvector(raw<shorts>(from), uints) << 16);
+  return (floats)(__builtin_convertvector(halves, uints) << 16);
 #endif
 }
+
+inline floats load(const float* from) { return raw<floats>(from); }
+inline floats load(const bf16* from) { return from_bf16(raw<shorts>(from)); }
 
 // Round to nearest even; NaN stays NaN.
 inline shorts to_bf16(floats x) {
@@ -91,7 +93,7 @@ template <>
 inline floats rounded_to<float>(floats x) { return x; }
 template <>
 inline floats rounded_to<bf16>(floats x) {
-  return (floats)(__builtin_convertvector(to_bf16(x), uints) << 16);
+  return from_bf16(to_bf16(x));
 }
 
 #if defined(__AVX512BF16__)
