@@ -1,7 +1,5 @@
 // The operations for CPUs, for bfloat16 and float32, as plain C functions on raw pointers: nothing
 // here depends on torch's headers or ABI, so it compiles in seconds. Shapes are the caller's duty.
-//
-// Threads are OpenMP's, shared with torch (the process has one libgomp).
 #include <atomic>
 #include <cmath>
 #include <vector>
@@ -9,25 +7,12 @@
 #include "native/attention.h"
 #include "native/int8.h"
 #include "native/linear.h"
+#include "native/sharing.h"
 #include "native/tape.h"
 #include "native/vector.h"
 
 namespace splitpool {
 namespace {
-
-int threads = 1;
-
-// Elements that keep a thread busy for longer than it takes to wake it.
-constexpr long GRAIN = 16 << 10;
-
-// Calls f(first, last) on as many threads as `elements` are worth, each with its part of [0, count).
-template <class F>
-void share(long count, long elements, F f) {
-  const long parts = std::min({static_cast<long>(threads), count, elements / GRAIN});
-  if (parts <= 1) return f(0L, count);
-#pragma omp parallel for num_threads(parts) schedule(static, 1)
-  for (long part = 0; part < parts; ++part) f(count * part / parts, count * (part + 1) / parts);
-}
 
 // Panels of the weight to every `stride`-th place of `packed`, `offset` places on.
 template <class T>
@@ -49,8 +34,8 @@ void embed(T* out, const T* packed, const int64_t* tokens, long count, long colu
 template <bool GATED, class T, class Y>
 void linear(Y* y, const T* x, const T* packed, long tokens, long columns, long rows) {
   const Product<T, Y, GATED> whole{{y, tokens, rows}, x, packed, columns};
-  share(whole.pairs(), whole.panels() * LANES * columns,
-        [&](long first, long last) { product(whole, first, last); });
+  share_ranges(whole.pairs(), whole.panels() * LANES * columns,
+               [&](Taker take) { product(whole, take); });
 }
 
 // Rows of any type to rows of int8.
@@ -91,8 +76,8 @@ template <bool GATED, class T, class Y>
 void int8_linear(Y* y, const uint8_t* x, const int8_t* packed, long tokens, long columns,
                  long rows) {
   const Int8Product<T, Y, GATED> whole{{y, tokens, rows}, x, packed, columns};
-  share(whole.pairs(), whole.panels() * LANES * columns,
-        [&](long first, long last) { product(whole, first, last); });
+  share_ranges(whole.pairs(), whole.panels() * LANES * columns,
+               [&](Taker take) { product(whole, take); });
 }
 
 // residual += x (where there is an x); out = weight * round(residual / rms(residual)).

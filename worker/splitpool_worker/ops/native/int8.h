@@ -11,6 +11,7 @@
 #include "register_product.h"
 #include "quantised.h"
 #include "result.h"
+#include "sharing.h"
 #include "tile_product.h"
 #include "vector.h"
 
@@ -179,7 +180,8 @@ void word_block(const P& p, const int16_t* x, long panel, int32_t* results) {
 constexpr long WORDS_BYTES = 256 << 10;
 
 template <class P>
-void word_product(const P& p, long first, long last) {
+void word_product(const P& p, Taker take) {
+  const auto [first, last] = take(p.pairs());
   const long most = std::max(WORD_TOKENS, WORDS_BYTES / (p.columns * 2) / WORD_TOKENS * WORD_TOKENS);
   int32_t results[WORD_TOKENS][2][LANES];
   for (long start = 0; start < p.tokens; start += most) {
@@ -198,17 +200,17 @@ void word_product(const P& p, long first, long last) {
 
 #endif
 
-// Pairs first .. last - 1 of all rows of x. For a single row tiles are no faster than registers,
+// The pairs that are taken, of all rows of x. For a single row tiles are no faster than registers,
 // and take longer to set up.
 template <class T, class Y, bool GATED>
-void product(const Int8Product<T, Y, GATED>& p, long first, long last) {
+void product(const Int8Product<T, Y, GATED>& p, Taker take) {
 #if defined(SPLITPOOL_INT8_TILES)
-  if (p.tokens > 1 && p.columns % 64 == 0 && tiles_permitted()) return TileProduct(p).run(first, last);
+  if (p.tokens > 1 && p.columns % 64 == 0 && tiles_permitted()) return TileProduct(p).run(take);
 #endif
 #if defined(SPLITPOOL_QUADS)
-  RegisterProduct(p).run(first, last);
+  RegisterProduct(p).run(take);
 #else
-  word_product(p, first, last);
+  word_product(p, take);
 #endif
 }
 

@@ -9,6 +9,7 @@
 #include "product.h"
 #include "register_product.h"
 #include "result.h"
+#include "sharing.h"
 #include "tile_product.h"
 #include "vector.h"
 
@@ -100,7 +101,8 @@ void float_pairs(const Product<T, Y, GATED>& p, const float* x, long token, long
 }
 
 template <class P>
-void float_product(const P& p, long first, long last) {
+void float_product(const P& p, Taker take) {
+  const auto [first, last] = take(p.pairs());
   const long most = block_rows(p.columns);
   for (long token = 0; token < p.tokens; token += most) {
     const long tokens = std::min(most, p.tokens - token);
@@ -110,17 +112,17 @@ void float_product(const P& p, long first, long last) {
   }
 }
 
-// Pairs first .. last - 1 of all rows of x.
+// The pairs that are taken, of all rows of x.
 template <class T, class Y, bool GATED>
-void product(const Product<T, Y, GATED>& p, long first, long last) {
+void product(const Product<T, Y, GATED>& p, Taker take) {
 #if defined(SPLITPOOL_TILES)
   if constexpr (PAIR<T> == 2)
-    if (p.columns % 32 == 0 && tiles_permitted()) return TileProduct(p).run(first, last);
+    if (p.columns % 32 == 0 && tiles_permitted()) return TileProduct(p).run(take);
 #endif
 #if defined(SPLITPOOL_DOT)
-  if constexpr (PAIR<T> == 2) return RegisterProduct(p).run(first, last);
+  if constexpr (PAIR<T> == 2) return RegisterProduct(p).run(take);
 #endif
-  float_product(p, first, last);
+  float_product(p, take);
 }
 
 }  // namespace splitpool

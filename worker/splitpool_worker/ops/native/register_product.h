@@ -7,6 +7,7 @@
 
 #include "next_lines.h"
 #include "product.h"
+#include "sharing.h"
 #include "vector.h"
 
 namespace splitpool {
@@ -26,11 +27,16 @@ class RegisterProduct {
  public:
   explicit RegisterProduct(const P& product) : p(product), steps(p.row_width() / STEP_BYTES) {}
 
-  // Pairs first .. last - 1 of all tokens.
-  void run(long first, long last) {
-    long pair = first;
-    for (; pair + BLOCK_PAIRS <= last; pair += BLOCK_PAIRS) panels<BLOCK_PAIRS>(pair, last);
-    for (; pair < last; ++pair) panels<1>(pair, last);
+  // The pairs that are taken, of all tokens.
+  void run(Taker take) {
+    for (;;) {
+      const auto [first, last] = take(BLOCK_PAIRS);
+      if (first == last) break;
+      if (last - first == BLOCK_PAIRS)
+        panels<BLOCK_PAIRS>(first);
+      else
+        panels<1>(first);
+    }
     finish_until(0);
   }
 
@@ -61,11 +67,11 @@ class RegisterProduct {
   // All tokens over pairs that stay in the second cache, while memory is asked for those that come
   // next. Where it takes no time to multiply, the CPU asks early enough by itself.
   template <long PAIRS>
-  void panels(long pair, long last) {
+  void panels(long pair) {
     if (p.tokens <= FEW_TOKENS)
       return with_constant<FEW_TOKENS>(p.tokens, [&](auto n) { multiply<n, PAIRS>(0, pair, [] {}); });
     const long blocks = (p.tokens + BLOCK_TOKENS - 1) / BLOCK_TOKENS;
-    NextLines next(p.panel_at(std::min(pair + PAIRS, last - 1) * 2), p.panel_size() * PAIRS * 2,
+    NextLines next(p.panel_at((pair + PAIRS) * 2), p.panel_size() * PAIRS * 2,
                    steps * blocks);
     by_rows<BLOCK_TOKENS>(p.tokens, [&](auto n, long token) {
       multiply<n, PAIRS>(token, pair, [&] { next(); });

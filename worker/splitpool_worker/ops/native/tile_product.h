@@ -7,6 +7,7 @@
 #if defined(SPLITPOOL_TILES)
 #include <algorithm>
 
+#include "sharing.h"
 #include "vector.h"
 
 namespace splitpool {
@@ -41,19 +42,22 @@ class TileProduct {
  public:
   explicit TileProduct(const P& product) : p(product) {}
 
-  // Pairs first .. last - 1 of all tokens.
-  void run(long first, long last) {
+  // The pairs that are taken, of all tokens.
+  void run(Taker take) {
     const long group = std::max(1L, GROUP_BYTES / (2 * p.panel_size()));
     long shaped = 0;
-    for (long start = first; start < last; start += group)
+    for (;;) {
+      const auto [first, last] = take(group);
+      if (first == last) break;
       for (long token = 0; token < p.tokens; token += 2 * LANES) {
         const long count = std::min(2 * LANES, p.tokens - token);
         if (count != shaped) shape_product(shaped = count);
-        for (long pair = start; pair < std::min(start + group, last); ++pair) {
+        for (long pair = first; pair < last; ++pair) {
           multiply(token, pair, count);
           before = {token, pair, count};
         }
       }
+    }
     finish(before.left);
     _tile_release();
   }
