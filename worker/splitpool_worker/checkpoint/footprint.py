@@ -19,6 +19,8 @@ INT8_WEIGHT_ROW, INT8_ROW = 8, 64
 # What the reference attention handles at once, and what C++ threads keep on their stacks.
 REFERENCE_QUERY_ROWS = 64
 SMALL_BUFFERS = 4 << 20
+REPLAYED_ROWS = 512
+"""Of a step that the C++ operations replay; what it makes lies in memory that is kept for the next."""
 
 
 def weights_bytes(config: ModelConfig, itemsize: int, max_len: int, quantization: str) -> int:
@@ -70,6 +72,7 @@ def workspace_bytes(
         rows * (config.hidden_size + config.vocab_size) * itemsize + rows * config.vocab_size * 4
     )
     if ops == "cpu":
+        tokens += REPLAYED_ROWS
         layers = tokens * _activations(config) * itemsize
     else:
         layers = _reference_layers(config, itemsize, tokens, max_len)

@@ -12,9 +12,9 @@ from splitpool_worker.checkpoint.inspect import bounded_length
 from splitpool_worker.checkpoint.weights import open_checkpoint, resolve
 from splitpool_worker.engine import openmp
 from splitpool_worker.engine.batch import Batch
-from splitpool_worker.engine.decoding import Decoding
 from splitpool_worker.engine.indices import Indices
 from splitpool_worker.engine.kv_cache import KVCache
+from splitpool_worker.engine.replaying import Replaying
 from splitpool_worker.models.config import ModelConfig
 from splitpool_worker.models.llama import Llama, load_llama
 from splitpool_worker.ops.choice import choose
@@ -41,8 +41,8 @@ class TorchRunner:
         self._model = model
         self._kv = kv
         self._device = model.norm.device
-        self._decoding = (
-            Decoding(replay, model, kv, max_model_len, block_size)
+        self._replaying = (
+            Replaying(replay, model, kv, max_model_len, block_size)
             if (replay := model.ops.replay) is not None
             else None
         )
@@ -102,31 +102,26 @@ class TorchRunner:
     def forward(self, batch: Batch) -> torch.Tensor:
         for source, target in batch.copies:
             self._kv.copy(source, target)
-        decoding = self._decoding
-        if decoding is not None and decoding.fits(batch):
-            at = decoding.indices(batch)
-            self._check(at)
-            hidden = decoding.hidden(at)[at.sample_rows]
+        self._check(batch)
+        if self._replaying is not None and self._replaying.fits(batch):
+            hidden = self._replaying.hidden(batch)
         else:
-            at = Indices.of(batch, self._device)
-            self._check(at)
-            hidden = self._model.hidden(at, self._kv, at.sample_rows)
+            hidden = self._model.hidden(Indices.of(batch, self._device), self._kv)
         return self._model.logits(hidden)
 
     def spent(self) -> Mapping[str, float]:
         ops = self._model.ops
         return ops.take() if isinstance(ops, TimedOps) else {}
 
-    def _check(self, at: Indices) -> None:
+    def _check(self, batch: Batch) -> None:
         """Kernels write where they are told: what is out of range must not reach them."""
         for name, values, limit in (
-            ("token", at.tokens, self.vocab_size),
-            ("position", at.positions, self.max_model_len),
-            ("slot", at.slots, self.num_blocks * self.block_size),
-            ("block", at.block_table, self.num_blocks),
+            ("token", batch.tokens, self.vocab_size),
+            ("position", batch.positions, self.max_model_len),
+            ("slot", batch.slots, self.num_blocks * self.block_size),
+            *(("block", table, self.num_blocks) for table in batch.block_tables),
         ):
-            low, high = values.aminmax()
-            if low < 0 or high >= limit:
+            if min(values) < 0 or max(values) >= limit:
                 raise IndexError(f"a {name} of this step is out of range 0 .. {limit - 1}")
 
     def commit(self) -> None:

@@ -59,8 +59,8 @@ class Llama:
             held += [layer.mlp_norm, layer.gate_up, layer.down]
         return sum(one.nbytes for one in held)
 
-    def hidden(self, at: Indices, kv: KVCache, rows: torch.Tensor | None = None) -> torch.Tensor:
-        """What the layers make of `rows` [R] or of all, [R or T, ...]; stores K and V of all.
+    def hidden(self, at: Indices, kv: KVCache) -> torch.Tensor:
+        """What the layers make of the sampled rows [R, ...]; stores K and V of all.
 
         Of the last layer the other rows leave K and V only.
         """
@@ -72,8 +72,9 @@ class Llama:
             qkv = ops.linear(hidden, layer.qkv)
             ops.rope_and_store(qkv, self.rope, at, cache)
             attended = ops.paged_attention(qkv, at, cache)
-            if rows is not None and next_norm is self.norm:
-                attended, residual = attended[rows], residual[rows]
+            if next_norm is self.norm:
+                attended = ops.select(attended, at.sample_rows)
+                residual = ops.select(residual, at.sample_rows)
             attended = ops.linear(attended, layer.output)
             hidden = ops.add_rms_norm(residual, attended, layer.mlp_norm, self.eps)
             activated = ops.gated(hidden, layer.gate_up)

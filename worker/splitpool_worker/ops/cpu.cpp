@@ -153,6 +153,14 @@ void rope_and_store(T* qkv, const T* cos, const T* sin, const int64_t* positions
   });
 }
 
+// Rows of x, which are of so many bytes.
+void select(char* out, const char* x, const int64_t* rows, long count, long row_bytes) {
+  share(count, count * row_bytes, [&](long first, long last) {
+    for (long i = first; i < last; ++i)
+      std::memcpy(out + i * row_bytes, x + rows[i] * row_bytes, row_bytes);
+  });
+}
+
 // A piece of work of one thread: some query rows of one sequence and key head.
 struct Item {
   int32_t sequence, head, first_row;
@@ -284,6 +292,10 @@ long level() {
                               long heads, long kv_heads, long head_dim, long block_size) {       \
     paged_attention<T>({out, qkv, k, v, query_start, context_len, block_table, sequences,        \
                         table_width, heads, kv_heads, head_dim, block_size});                    \
+  }                                                                                              \
+  void select_##NAME(void* out, const void* x, const int64_t* rows, long count,                  \
+                     long row_bytes) {                                                           \
+    select(static_cast<char*>(out), static_cast<const char*>(x), rows, count, row_bytes);        \
   }
 
 #define FOR_INT8(T, NAME)                                                                        \
@@ -340,11 +352,12 @@ FOR_INT8(float, float32)
         case 3: return call(add_rms_norm_##NAME, arguments);                              \
         case 4: return call(rope_and_store_##NAME, arguments);                            \
         case 5: return call(paged_attention_##NAME, arguments);                           \
-        case 6: return call(int8_embed_##NAME, arguments);                                \
-        case 7: return call(int8_linear_##NAME, arguments);                               \
-        case 8: return call(int8_gated_##NAME, arguments);                                \
-        case 9: return call(int8_add_rms_norm_##NAME, arguments);                         \
-        case 10: return call(int8_paged_attention_##NAME, arguments);                     \
+        case 6: return call(select_##NAME, arguments);                                    \
+        case 7: return call(int8_embed_##NAME, arguments);                                \
+        case 8: return call(int8_linear_##NAME, arguments);                               \
+        case 9: return call(int8_gated_##NAME, arguments);                                \
+        case 10: return call(int8_add_rms_norm_##NAME, arguments);                        \
+        case 11: return call(int8_paged_attention_##NAME, arguments);                     \
       }                                                                                   \
     });                                                                                   \
   }

@@ -15,7 +15,7 @@ from splitpool_worker.models.config import ModelConfig
 from splitpool_worker.ops.build import NATIVE, library
 from splitpool_worker.ops.compiling import BuildFailed
 from splitpool_worker.ops.interface import Rope, Weight
-from splitpool_worker.ops.tape import Forward, Recorder, Replayed, Scratch, Tape
+from splitpool_worker.ops.tape import Forward, Recorder, Replayed, Scratch, Sizes, Tape
 
 # Floats that the kernels handle at once: they have no code for what is left of a row.
 LANES = 16
@@ -33,6 +33,7 @@ _SIGNATURES: dict[str, tuple[type[Any], ...]] = {
     "add_rms_norm": (_POINTER,) * 4 + (_FLOAT,) + (_LONG,) * 2,
     "rope_and_store": (_POINTER,) * 7 + (_LONG,) * 5,
     "paged_attention": (_POINTER,) * 7 + (_LONG,) * 6,
+    "select": (_POINTER,) * 3 + (_LONG,) * 2,
 }
 
 
@@ -65,11 +66,14 @@ class CpuOps:
         }
 
     def replay(self, forward: Forward, dtype: torch.dtype, scratch: Scratch) -> Replayed:
-        """The same calls as one. The tensors that `forward` was given must stay where they are."""
-        tape = Tape(scratch)
-        with self._recording(tape):
-            result = forward()
-        return Replayed(self.library, DTYPES[dtype], tape, result)
+        """The same calls as one. The tensors that `forward` is given must stay where they are."""
+
+        def record(sizes: Sizes) -> tuple[Tape, torch.Tensor]:
+            tape = Tape(scratch)
+            with self._recording(tape):
+                return tape, forward(sizes)
+
+        return Replayed(self.library, DTYPES[dtype], record)
 
     @contextmanager
     def _recording(self, tape: Tape) -> Iterator[None]:
@@ -188,6 +192,14 @@ class CpuOps:
         heads = _heads(qkv, cache)
         out = self._rows(qkv.shape[0], heads * cache.head_dim, qkv.dtype)
         self._attend(self._of[qkv.dtype].paged_attention, out, qkv, at, cache)
+        return out
+
+    def select(self, x: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
+        out = self._rows(len(rows), x.shape[1], x.dtype)
+        # Of bytes, whichever type they are.
+        self._of[torch.bfloat16].select(
+            out.data_ptr(), x.data_ptr(), rows.data_ptr(), len(rows), x.shape[1] * x.itemsize
+        )
         return out
 
     @staticmethod

@@ -92,10 +92,13 @@ class Ops(Protocol):
     def paged_attention(self, qkv: torch.Tensor, at: Indices, cache: LayerCache) -> torch.Tensor:
         """Causal attention of every row's query to its own sequence: [T, heads * head_dim]."""
 
+    def select(self, x: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
+        """Rows [R] of x, whose form may be of the implementation's own."""
+
     @property
     def replay(self) -> Replay | None:
         """Makes of a forward pass one that computes the same sooner, where there is such a way.
 
         Of the pass, its results' dtype and the scratch that they lie in; nothing is computed yet.
-        Each run reads anew the tensors that the pass was given.
+        Each run is of the sizes it is told, and reads anew the memory that the pass was given.
         """

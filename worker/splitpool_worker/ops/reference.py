@@ -67,6 +67,9 @@ class ReferenceOps:
         _by_slot(cache.k)[at.slots] = _rotated(k, cos, sin)
         _by_slot(cache.v)[at.slots] = v
 
+    def select(self, x: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
+        return x[rows]
+
     def paged_attention(self, qkv: torch.Tensor, at: Indices, cache: LayerCache) -> torch.Tensor:
         q, _, _ = _split(qkv, cache)
         out = torch.empty_like(q, memory_format=torch.contiguous_format)

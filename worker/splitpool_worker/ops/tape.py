@@ -1,7 +1,8 @@
 """Calls of the C++ operations recorded once and replayed by one call.
 
-A step of a few decode rows takes a CPU milliseconds, and saying its two hundred operations from
-Python one more. What they are depends on the number of rows only, so it is said once for each.
+A step of a few rows takes a CPU milliseconds, and saying its two hundred operations from Python one
+more; and whenever an operation returns to Python, it waits there for the other threads. What the
+operations are depends on the step's sizes only, so they are recorded once and the sizes filled in.
 """
 
 from __future__ import annotations
@@ -10,12 +11,11 @@ import ctypes
 import struct
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from typing import Any
 
+import numpy as np
 import torch
-
-Forward = Callable[[], torch.Tensor]
 
 FUNCTIONS = (
     "embed",
@@ -24,6 +24,7 @@ FUNCTIONS = (
     "add_rms_norm",
     "rope_and_store",
     "paged_attention",
+    "select",
     "int8_embed",
     "int8_linear",
     "int8_gated",
@@ -38,17 +39,25 @@ _UNUSED = 2
 """References to a tensor of the scratch that nobody uses: the list's, and that of asking."""
 
 
-class Call(ctypes.Structure):
-    """As in native/tape.h."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sizes:
+    """How many of each there are in a step."""
 
-    _fields_ = (("function", ctypes.c_int64), ("arguments", ctypes.c_int64 * _MOST_ARGUMENTS))
+    rows: int
+    sequences: int
+    sampled: int
+    """Rows whose hidden states are wanted."""
+
+
+Forward = Callable[[Sizes], torch.Tensor]
+"""A pass over as many rows and sequences as that; of the sampled rows, the results."""
+
+_EXAMPLES = (Sizes(rows=3, sequences=2, sampled=1), Sizes(rows=6, sequences=5, sampled=4))
+"""Steps that are recorded: what differs between them are the sizes."""
 
 
 class Scratch:
-    """Tensors for the results of operations, of up to so many rows, each used again and again.
-
-    One tape runs at a time, so all tapes share them.
-    """
+    """Tensors for the results of operations, of up to so many rows, each used again and again."""
 
     def __init__(self, most_rows: int) -> None:
         self.most_rows = most_rows
@@ -67,18 +76,24 @@ class Scratch:
         given.append(bases[-1][:rows])
         return given[-1]
 
+    def whole(self, taken: torch.Tensor) -> torch.Tensor:
+        """All rows of the memory that a tensor was taken from; holds no place of it."""
+        return taken.as_strided((self.most_rows, taken.shape[1]), taken.stride())
+
 
 @dataclass(slots=True)
 class Tape:
     """Recorded calls for one dtype. `scratch` gives the results that they write to."""
 
     scratch: Scratch
-    calls: list[Call] = field(default_factory=list)
+    calls: list[list[int]] = field(default_factory=list)
+    """Each a function's place and its arguments, as in native/tape.h."""
 
     def record(self, function: str, arguments: Sequence[int | float | None]) -> None:
         """One call more; None is a null pointer."""
         raw = [_raw(argument) for argument in arguments]
-        self.calls.append(Call(FUNCTIONS.index(function), (ctypes.c_int64 * _MOST_ARGUMENTS)(*raw)))
+        unused = [0] * (_MOST_ARGUMENTS - len(raw))
+        self.calls.append([FUNCTIONS.index(function), *raw, *unused])
 
 
 class Recorder:
@@ -92,10 +107,18 @@ class Recorder:
 
 
 class Replayed:
-    """A tape as the library runs it."""
+    """A recorded pass as the library runs it."""
 
-    def __init__(self, library: ctypes.CDLL, dtype: str, tape: Tape, result: torch.Tensor) -> None:
-        """result: what the last call leaves."""
+    def __init__(
+        self,
+        library: ctypes.CDLL,
+        dtype: str,
+        record: Callable[[Sizes], tuple[Tape, torch.Tensor]],
+    ) -> None:
+        """`record` makes a tape of a pass of such sizes and tells what its last call leaves.
+
+        Raises ValueError where the pass depends on anything but the sizes.
+        """
         self.linears = self.attention = 0.0
         """Seconds of the last run."""
         self.watch: Callable[[Replayed], None] | None = None
@@ -103,20 +126,42 @@ class Replayed:
         self._run = getattr(library, f"run_tape_{dtype}")
         self._run.argtypes = (ctypes.c_void_p, ctypes.c_long, ctypes.c_void_p)
         self._run.restype = None
-        self._count = len(tape.calls)
-        self._calls = (Call * self._count)(*tape.calls)
-        self._seconds = (ctypes.c_double * len(FUNCTIONS))()
-        self._result = result.view(result.shape)  # holds no place of the scratch
+        tape, result = record(_EXAMPLES[0])
+        self._scratch = tape.scratch  # which the calls write to
+        self._result = self._scratch.whole(result)
+        del result  # its place is to be the second tape's, too
+        self._calls = np.array(tape.calls, dtype=np.int64)
+        self._sizes = _differences(
+            self._calls, np.array(record(_EXAMPLES[1])[0].calls, dtype=np.int64)
+        )
+        self._seconds = np.zeros(len(FUNCTIONS))
 
-    def __call__(self) -> torch.Tensor:
-        """The result, until any tape of this scratch runs again."""
-        ctypes.memset(self._seconds, 0, ctypes.sizeof(self._seconds))
-        self._run(self._calls, self._count, self._seconds)
-        self.linears = sum(self._seconds[place] for place in _LINEARS)
-        self.attention = sum(self._seconds[place] for place in _ATTENTION)
+    def __call__(self, sizes: Sizes) -> torch.Tensor:
+        """The result, until it runs again."""
+        calls, seconds = self._calls, self._seconds
+        for size, places in zip(astuple(sizes), self._sizes, strict=True):
+            calls.flat[places] = size
+        seconds[:] = 0.0
+        self._run(calls.ctypes.data, len(calls), seconds.ctypes.data)
+        self.linears = float(seconds[_LINEARS].sum())
+        self.attention = float(seconds[_ATTENTION].sum())
         if self.watch is not None:
             self.watch(self)
-        return self._result
+        return self._result[: sizes.sampled]
+
+
+def _differences(first: np.ndarray, second: np.ndarray) -> list[np.ndarray]:
+    """Where each size of a step stands among the calls, flat."""
+    if first.shape != second.shape:
+        raise ValueError("the operations of a step depend on its sizes")
+    differs = first != second
+    found = [
+        np.flatnonzero(differs & (first == one) & (second == other))
+        for one, other in zip(*map(astuple, _EXAMPLES), strict=True)
+    ]
+    if sum(map(len, found)) != differs.sum():
+        raise ValueError("an argument of a step's operations depends on more than one size")
+    return found
 
 
 def _raw(argument: int | float | None) -> int:

@@ -30,6 +30,7 @@ class TimedOps:
         self.embed = inner.embed
         self.rms_norm = inner.rms_norm
         self.add_rms_norm = inner.add_rms_norm
+        self.select = inner.select
 
     def take(self) -> dict[str, float]:
         """Seconds by part, and from zero again."""

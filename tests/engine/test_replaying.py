@@ -8,11 +8,12 @@ import pytest
 import torch
 
 from llama_models import SMOLLM2, Fed, batch_of
-from splitpool_worker.engine.decoding import MOST_ROWS
+from splitpool_worker.checkpoint.footprint import REPLAYED_ROWS
 from splitpool_worker.engine.runner import TorchRunner
-from splitpool_worker.ops.tape import Scratch
+from splitpool_worker.ops.cpu import CpuOps
+from splitpool_worker.ops.tape import Scratch, Sizes
 
-BLOCK = 16
+BLOCK, SEQUENCES = 16, 65
 
 
 @cache
@@ -22,7 +23,7 @@ def runner_of(quantization: str, dtype: str) -> TorchRunner:
         quantization=quantization,
         dtype=dtype,
         ops="cpu",
-        num_blocks=3 * (MOST_ROWS + 1),
+        num_blocks=3 * SEQUENCES,
         max_model_len=3 * BLOCK,
     )
 
@@ -30,7 +31,7 @@ def runner_of(quantization: str, dtype: str) -> TorchRunner:
 def prompts(count: int, seed: int) -> list[Fed]:
     """Of 1 to 40 tokens, each with blocks of its own."""
     rng = random.Random(seed)
-    blocks = rng.sample(range(3 * (MOST_ROWS + 1)), 3 * count)
+    blocks = rng.sample(range(3 * SEQUENCES), 3 * count)
     return [
         Fed(
             blocks=blocks[3 * i : 3 * i + 3],
@@ -43,26 +44,39 @@ def prompts(count: int, seed: int) -> list[Fed]:
 def one_by_one(runner: TorchRunner) -> TorchRunner:
     """The same model and cache, without replaying."""
     plain = object.__new__(TorchRunner)
-    plain.__dict__.update(runner.__dict__, _decoding=None)
+    plain.__dict__.update(runner.__dict__, _replaying=None)
     return plain
 
 
-@pytest.mark.parametrize("rows", [1, 2, 7, MOST_ROWS, MOST_ROWS + 1])
+@pytest.mark.parametrize("sequences", [1, 2, 7, SEQUENCES])
 @pytest.mark.parametrize(
     ("quantization", "dtype"),
     [("none", "bfloat16"), ("int8", "bfloat16"), ("none", "float32"), ("int8", "float32")],
 )
-def test_a_replayed_step_gives_the_same_bits(quantization: str, dtype: str, rows: int) -> None:
+def test_a_replayed_step_gives_the_same_bits(
+    quantization: str, dtype: str, sequences: int
+) -> None:
     runner = runner_of(quantization, dtype)
     for seed in range(2):
-        feds = prompts(rows, seed)
-        runner.forward(batch_of([(fed, len(fed.tokens)) for fed in feds], BLOCK))
-        for _ in range(2):
-            for fed in feds:
-                fed.tokens.append(seed + len(fed.tokens))
-            batch = batch_of([(fed, 1) for fed in feds], BLOCK)
+        feds = prompts(sequences, seed)
+        first = [len(fed.tokens) for fed in feds]
+        for counts in (first, [1] * sequences, [1 + 6 * (i % 2) for i in range(sequences)]):
+            if counts is not first:
+                for fed, count in zip(feds, counts, strict=True):
+                    fed.tokens += range(seed, seed + count)
+            batch = batch_of(list(zip(feds, counts, strict=True)), BLOCK)
+            batch = replace(batch, sample_rows=batch.sample_rows[::2])
             expected = one_by_one(runner).forward(batch)
             assert torch.equal(runner.forward(batch), expected)
+
+
+def test_a_step_of_too_many_rows_is_not_replayed() -> None:
+    runner = runner_of("none", "bfloat16")
+    feds = [replace(fed, tokens=[7] * 40) for fed in prompts(REPLAYED_ROWS // 40 + 1, 0)]
+    batch = batch_of([(fed, 40) for fed in feds], BLOCK)
+
+    assert len(batch.tokens) > REPLAYED_ROWS
+    assert torch.equal(runner.forward(batch), one_by_one(runner).forward(batch))
 
 
 def test_rows_that_are_not_sampled_are_computed_all_the_same() -> None:
@@ -93,3 +107,13 @@ def test_the_scratch_gives_no_memory_that_is_held() -> None:
 
     place = held.pop().data_ptr()
     assert scratch.take(1, 16, torch.float32).data_ptr() == place
+
+
+def test_an_operation_that_depends_on_more_than_a_size_cannot_be_recorded() -> None:
+    ops = CpuOps(1)
+
+    def doubled(sizes: Sizes) -> torch.Tensor:
+        return ops.select(torch.zeros(64, 16), torch.arange(2 * sizes.rows))
+
+    with pytest.raises(ValueError, match="more than one size"):
+        ops.replay(doubled, torch.float32, Scratch(64))
