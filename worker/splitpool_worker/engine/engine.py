@@ -71,7 +71,7 @@ class _Laps:
 
     def lap(self, part: str) -> float:
         now = self.clock()
-        self.parts[part] = now - self.last
+        self.parts[part] = self.parts.get(part, 0.0) + now - self.last
         self.last = now
         return now
 
@@ -86,7 +86,9 @@ class _Laps:
 class Engine:
     """Every public method may be called from any thread and returns without waiting for a step.
 
-    `on_outputs` and `on_step` are called on the engine's thread, once per step.
+    `on_outputs` and `on_step` are called on the engine's thread, once per step. What a step gave is
+    delivered when the next one is about to be computed: whoever sends it then works beside a
+    computation that does not need Python, not beside the planning that does.
     """
 
     def __init__(
@@ -113,6 +115,7 @@ class Engine:
         self._closed = False
         self._stopping = False
         self._added: list[str] = []
+        self._outbox: list[TokenOutput] = []
         self._checked = True
         self._thread = Thread(target=self._run, name="engine", daemon=True)
 
@@ -153,7 +156,7 @@ class Engine:
 
     def abort(self, request_id: str) -> None:
         """Drop a request between two steps; no output follows, its blocks are free."""
-        self._mailbox.post(partial(self._scheduler.drop, request_id))
+        self._mailbox.post(partial(self._abort, request_id))
 
     def set_orphan(self, request_id: str, orphan: bool) -> None:
         """The client of a resumable stream left (True) or is back (False)."""
@@ -182,7 +185,8 @@ class Engine:
             with self._door:
                 self._closed = True
             self._apply()
-            self._deliver([ended(s, FinishReason.ABORT) for s in self._scheduler.live])
+            self._outbox += [ended(s, FinishReason.ABORT) for s in self._scheduler.live]
+            self._deliver()
 
     def _iterate(self) -> None:
         """One step, or a rest where there is nothing to do. What breaks ends the requests that are
@@ -199,7 +203,8 @@ class Engine:
                 self._rest(plan)
         except Exception as error:
             log.exception("engine iteration failed; every live request ends")
-            self._deliver(self._scheduler.fail(self._scheduler.live, _words(error)))
+            self._outbox += self._scheduler.fail(self._scheduler.live, _words(error))
+            self._deliver()
 
     def _apply(self) -> None:
         """Carry out what other threads asked for; one that fails concerns nobody else."""
@@ -208,6 +213,10 @@ class Engine:
                 command()
             except Exception:
                 log.exception("engine command failed")
+
+    def _abort(self, request_id: str) -> None:
+        self._scheduler.drop(request_id)
+        self._outbox = [output for output in self._outbox if output.request_id != request_id]
 
     def _add(self, request: Request, submitted: float) -> None:
         self._added.append(request.id)
@@ -222,19 +231,21 @@ class Engine:
             drawn = self._compute(plan, laps)
         except Exception as error:
             log.exception("step %d failed; its %d sequences end", plan.number, len(plan.shares))
-            outputs = self._scheduler.fail([s.sequence for s in plan.shares], _words(error))
+            self._outbox += self._scheduler.fail([s.sequence for s in plan.shares], _words(error))
+            self._deliver()
         else:
             self._scheduler.observe(plan, laps.last - started)
             self._apply()  # so that nothing is delivered of what was aborted meanwhile
-            outputs = self._scheduler.commit(plan, drawn, laps.last)
+            self._outbox += self._scheduler.commit(plan, drawn, laps.last)
         self._publish()
-        self._deliver(outputs)
         ended_at = laps.lap("deliver")
         self._report(self._reporter.record(plan, started, ended_at, laps.parts))
 
     def _compute(self, plan: StepPlan, laps: _Laps) -> list[Drawn | None]:
         batch = assemble(plan, self._limits.block_size)
         laps.lap("schedule")
+        self._deliver()
+        laps.lap("deliver")
         logits = self._runner.forward(batch)
         laps.lap("forward")
         laps.split("forward", self._runner.spent())
@@ -247,7 +258,9 @@ class Engine:
         moment."""
         if plan.stuck is not None:
             log.error("no progress; failing %s; state %s", plan.stuck.id, self._scheduler.load())
-            self._deliver(self._scheduler.fail([plan.stuck], "the engine makes no progress"))
+            self._outbox += self._scheduler.fail([plan.stuck], "the engine makes no progress")
+        self._deliver()
+        if plan.stuck is not None:
             return
         self._publish()
         if self._scheduler.idle and not self._checked:
@@ -265,9 +278,10 @@ class Engine:
         self._board.publish(self._scheduler.load(), self._added)
         self._added.clear()
 
-    def _deliver(self, outputs: Many[TokenOutput]) -> None:
-        if not outputs:
+    def _deliver(self) -> None:
+        if not self._outbox:
             return
+        outputs, self._outbox = self._outbox, []
         try:
             self._on_outputs(outputs)
         except Exception:
