@@ -47,13 +47,15 @@ def _load(config: WorkerConfig) -> Model:
     if runner.ops_name != wanted:  # no compiler: the reference operations need other workspace
         card, parts = sized(config, runner.ops_name)
         runner = _runner(config, card, parts, runner.ops_name)
-    # The first requests need not wait for it: they find what they touch as before.
+    text = tokenizer.load(resolve(config.model))
+    # The first requests need not wait for it: they find what they touch as before. Last of all,
+    # because whoever asks the system for memory meanwhile waits for its pieces.
     threading.Thread(target=runner.commit, name="commit-cache", daemon=True).start()
     fence = seeing.fence(config)
     log.info("fence: %s (%s)", fence.enforcement, fence.seen)
     return Model(
         runner=runner,
-        text=tokenizer.load(resolve(config.model)),
+        text=text,
         memory={cls: _memory(part, card) for cls, part in parts.items()},
         ops=runner.ops_name,
         device=_device(config),

@@ -24,8 +24,9 @@ if TYPE_CHECKING:
 # What numpy and the reader raise where a file ends too early or holds nonsense.
 _BROKEN = (OSError, ValueError, IndexError, KeyError, TypeError, OverflowError, struct.error)
 
-# Rows are dequantised this many elements at a time: numpy needs some ten bytes for each.
-CHUNK_ELEMENTS = 1 << 21
+# Rows are dequantised this many elements at a time: what numpy makes of them on the way, some ten
+# bytes for each, then stays in the second cache.
+CHUNK_ELEMENTS = 1 << 15
 
 _TOP = {
     "token_embd.weight": tensors.EMBEDDING,

@@ -13,7 +13,7 @@ import torch
 
 # Linux 5.14, <linux/mman.h>; Python's mmap has no name for it.
 _POPULATE_WRITE = 23
-_PIECE = 64 << 20
+_PIECE = 8 << 20
 
 
 class Arena:
