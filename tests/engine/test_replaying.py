@@ -53,9 +53,7 @@ def one_by_one(runner: TorchRunner) -> TorchRunner:
     ("quantization", "dtype"),
     [("none", "bfloat16"), ("int8", "bfloat16"), ("none", "float32"), ("int8", "float32")],
 )
-def test_a_replayed_step_gives_the_same_bits(
-    quantization: str, dtype: str, sequences: int
-) -> None:
+def test_a_replayed_step_gives_the_same_bits(quantization: str, dtype: str, sequences: int) -> None:
     runner = runner_of(quantization, dtype)
     for seed in range(2):
         feds = prompts(sequences, seed)

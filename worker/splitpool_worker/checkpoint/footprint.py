@@ -20,7 +20,8 @@ INT8_WEIGHT_ROW, INT8_ROW = 8, 64
 REFERENCE_QUERY_ROWS = 64
 SMALL_BUFFERS = 4 << 20
 REPLAYED_ROWS = 512
-"""Of a step that the C++ operations replay; what it makes lies in memory that is kept for the next."""
+"""Rows of the largest step that the C++ operations replay; what it makes lies in memory that is
+kept for the next."""
 
 
 def weights_bytes(config: ModelConfig, itemsize: int, max_len: int, quantization: str) -> int:
