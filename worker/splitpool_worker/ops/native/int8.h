@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "product.h"
-#include "register_product.h"
 #include "quantised.h"
+#include "register_product.h"
 #include "result.h"
 #include "sharing.h"
 #include "tile_product.h"
