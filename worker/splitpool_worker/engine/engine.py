@@ -185,8 +185,7 @@ class Engine:
             with self._door:
                 self._closed = True
             self._apply()
-            self._outbox += [ended(s, FinishReason.ABORT) for s in self._scheduler.live]
-            self._deliver()
+            self._deliver([ended(s, FinishReason.ABORT) for s in self._scheduler.live])
 
     def _iterate(self) -> None:
         """One step, or a rest where there is nothing to do. What breaks ends the requests that are
@@ -203,8 +202,7 @@ class Engine:
                 self._rest(plan)
         except Exception as error:
             log.exception("engine iteration failed; every live request ends")
-            self._outbox += self._scheduler.fail(self._scheduler.live, _words(error))
-            self._deliver()
+            self._deliver(self._scheduler.fail(self._scheduler.live, _words(error)))
 
     def _apply(self) -> None:
         """Carry out what other threads asked for; one that fails concerns nobody else."""
@@ -232,7 +230,6 @@ class Engine:
         except Exception as error:
             log.exception("step %d failed; its %d sequences end", plan.number, len(plan.shares))
             self._outbox += self._scheduler.fail([s.sequence for s in plan.shares], _words(error))
-            self._deliver()
         else:
             self._scheduler.observe(plan, laps.last - started)
             self._apply()  # so that nothing is delivered of what was aborted meanwhile
@@ -258,10 +255,9 @@ class Engine:
         moment."""
         if plan.stuck is not None:
             log.error("no progress; failing %s; state %s", plan.stuck.id, self._scheduler.load())
-            self._outbox += self._scheduler.fail([plan.stuck], "the engine makes no progress")
-        self._deliver()
-        if plan.stuck is not None:
+            self._deliver(self._scheduler.fail([plan.stuck], "the engine makes no progress"))
             return
+        self._deliver()
         self._publish()
         if self._scheduler.idle and not self._checked:
             self._checked = True
@@ -278,10 +274,11 @@ class Engine:
         self._board.publish(self._scheduler.load(), self._added)
         self._added.clear()
 
-    def _deliver(self) -> None:
-        if not self._outbox:
+    def _deliver(self, more: Many[TokenOutput] = ()) -> None:
+        """What waits in the outbox, then `more`."""
+        outputs, self._outbox = [*self._outbox, *more], []
+        if not outputs:
             return
-        outputs, self._outbox = self._outbox, []
         try:
             self._on_outputs(outputs)
         except Exception:

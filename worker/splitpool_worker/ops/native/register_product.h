@@ -33,9 +33,9 @@ class RegisterProduct {
       const auto [first, last] = take(BLOCK_PAIRS);
       if (first == last) break;
       if (last - first == BLOCK_PAIRS)
-        panels<BLOCK_PAIRS>(first);
+        all_tokens<BLOCK_PAIRS>(first);
       else
-        panels<1>(first);
+        all_tokens<1>(first);
     }
     finish_until(0);
   }
@@ -67,12 +67,11 @@ class RegisterProduct {
   // All tokens over pairs that stay in the second cache, while memory is asked for those that come
   // next. Where it takes no time to multiply, the CPU asks early enough by itself.
   template <long PAIRS>
-  void panels(long pair) {
+  void all_tokens(long pair) {
     if (p.tokens <= FEW_TOKENS)
       return with_constant<FEW_TOKENS>(p.tokens, [&](auto n) { multiply<n, PAIRS>(0, pair, [] {}); });
     const long blocks = (p.tokens + BLOCK_TOKENS - 1) / BLOCK_TOKENS;
-    NextLines next(p.panel_at((pair + PAIRS) * 2), p.panel_size() * PAIRS * 2,
-                   steps * blocks);
+    NextLines next(p.panel_at((pair + PAIRS) * 2), p.panel_size() * PAIRS * 2, steps * blocks);
     by_rows<BLOCK_TOKENS>(p.tokens, [&](auto n, long token) {
       multiply<n, PAIRS>(token, pair, [&] { next(); });
     });
@@ -90,9 +89,9 @@ class RegisterProduct {
     const char* panels[PANELS];
     repeat<PANELS>([&](auto j) { panels[j] = reinterpret_cast<const char*>(p.panel_at(pair * 2 + j)); });
     finish_until(steps);
-    const long share = steps / std::max(1L, before.left);
+    const long apart = steps / std::max(1L, before.left);
     for (long step = 0; step < steps;) {
-      for (const long end = before.left ? std::min(step + share, steps) : steps; step < end; ++step) {
+      for (const long end = before.left ? std::min(step + apart, steps) : steps; step < end; ++step) {
         ask();
         uints lanes[COLUMNS];
         repeat<COLUMNS>([&](auto j) {

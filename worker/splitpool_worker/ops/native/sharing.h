@@ -21,13 +21,30 @@ inline long parts_of(long count, long elements) {
   return std::max(1L, std::min({static_cast<long>(threads), count, elements / GRAIN}));
 }
 
+// Calls f(0), ..., f(parts - 1), each on a thread of its own.
+template <class F>
+void on_threads(long parts, F f) {
+  if (parts == 1) return f(0L);
+#pragma omp parallel for num_threads(parts) schedule(static, 1)
+  for (long part = 0; part < parts; ++part) f(part);
+}
+
+struct Range {
+  long first, last;
+};
+
+inline Range part_of(long count, long part, long parts) {
+  return {count * part / parts, count * (part + 1) / parts};
+}
+
 // Calls f(first, last) on as many threads as `elements` are worth, each with its part of [0, count).
 template <class F>
 void share(long count, long elements, F f) {
   const long parts = parts_of(count, elements);
-  if (parts == 1) return f(0L, count);
-#pragma omp parallel for num_threads(parts) schedule(static, 1)
-  for (long part = 0; part < parts; ++part) f(count * part / parts, count * (part + 1) / parts);
+  on_threads(parts, [&](long part) {
+    const auto [first, last] = part_of(count, part, parts);
+    f(first, last);
+  });
 }
 
 // [0, count) in parts, one for each thread, who takes from its front; who has none left helps the
@@ -37,12 +54,8 @@ class Ranges {
  public:
   Ranges(long count, long parts) : ranges(parts) {
     for (long part = 0; part < parts; ++part)
-      ranges[part].ends = packed({count * part / parts, count * (part + 1) / parts});
+      ranges[part].ends = packed(part_of(count, part, parts));
   }
-
-  struct Range {
-    long first, last;
-  };
 
   // At most `most` of what is left; empty when nothing is.
   Range take(long part, long most) {
@@ -91,7 +104,7 @@ struct Taker {
   Ranges& ranges;
   long part;
 
-  Ranges::Range operator()(long most) const { return ranges.take(part, most); }
+  Range operator()(long most) const { return ranges.take(part, most); }
 };
 
 // Calls f(taker) on as many threads as `elements` are worth.
@@ -99,9 +112,7 @@ template <class F>
 void share_ranges(long count, long elements, F f) {
   const long parts = parts_of(count, elements);
   Ranges ranges(count, parts);
-  if (parts == 1) return f(Taker{ranges, 0});
-#pragma omp parallel for num_threads(parts) schedule(static, 1)
-  for (long part = 0; part < parts; ++part) f(Taker{ranges, part});
+  on_threads(parts, [&](long part) { f(Taker{ranges, part}); });
 }
 
 }  // namespace splitpool
