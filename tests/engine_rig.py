@@ -4,7 +4,7 @@ import io
 import json
 import random
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from threading import Condition
 from typing import Any
@@ -29,12 +29,14 @@ class Rig:
         self.outputs: dict[str, list[TokenOutput]] = defaultdict(list)
         self.stats: list[StepStats] = []
         self.log = io.StringIO()
+        self.after_step: Callable[[], None] = lambda: None
+        """Called on the engine's thread, before what the step gave is delivered."""
         self._news = Condition()
         self.engine = Engine(
             self.runner,
             limits,
             on_outputs=self._receive,
-            on_step=self.stats.append,
+            on_step=self._report,
             step_log=self.log,
         )
 
@@ -68,6 +70,10 @@ class Rig:
     def poison_free_blocks(self) -> None:
         """From now on whoever reads a block that was not computed for it gets no finite logits."""
         self.runner.before_step = lambda batch: self.runner.poison(self.engine.meaningless_blocks())
+
+    def _report(self, stats: StepStats) -> None:
+        self.stats.append(stats)
+        self.after_step()
 
     def _receive(self, outputs: Sequence[TokenOutput]) -> None:
         with self._news:

@@ -114,6 +114,15 @@ def test_what_is_aborted_during_a_step_has_no_output_of_that_step() -> None:
     assert rig.outputs["a"] == []
 
 
+def test_what_is_aborted_between_a_step_and_its_delivery_has_no_output() -> None:
+    with running() as rig:
+        rig.after_step = lambda: rig.engine.abort("a")
+        rig.submit(request("a", prompt=8, out=50), request("b", prompt=8, out=5))
+        rig.wait("b")
+
+    assert rig.outputs["a"] == []
+
+
 def test_an_abort_frees_the_blocks_before_the_next_step() -> None:
     with running() as rig:
         gate = held(rig.runner)
