@@ -253,7 +253,7 @@ def test_a_gpu_that_is_full_makes_a_pool_wait_for_one(nodes: FakeNodes, pool: Wa
 
     pool.wait("Ready", "False", "WaitingForGPU")
 
-    assert "cannot allocate all claims" in pool.message("Ready")
+    pool.wait_message("Ready", "cannot allocate all claims")
 
     def available() -> list[str]:
         return sorted(pool.condition(f"{each}Available")[0] for each in ("Interactive", "Batch"))

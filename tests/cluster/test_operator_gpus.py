@@ -98,7 +98,7 @@ def test_a_pool_that_fits_in_some_orders_only_says_so_when_it_is_stuck(
     pool.patch({"spec": {"pools": {"batch": {"replicas": 2}}}})
 
     pool.wait("Ready", "False", "WaitingForGPU")
-    assert "not in every order" in pool.message("Ready")
+    pool.wait_message("Ready", "not in every order")
 
 
 def test_a_change_that_does_not_fit_is_refused_and_the_old_workers_go_on(

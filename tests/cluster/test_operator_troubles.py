@@ -63,8 +63,8 @@ def test_a_pool_without_a_node_says_what_would_help(
     nodes.add("unfit", capacity)
     pool.declare(changes)
     pool.wait("Ready", "False", "Unschedulable")
-    assert cause in pool.message("Ready")
-    assert remedy in pool.message("Ready")
+    pool.wait_message("Ready", cause)
+    pool.wait_message("Ready", remedy)
 
     nodes.add("fit", labels={"disk": "ssd"})
     pool.wait("Ready", "True", "Serving", seconds=60)
@@ -76,7 +76,7 @@ def test_a_gpu_pool_without_the_drivers_device_class_says_so(
     nodes.add("plain")
     pool.declare({"spec.model.source": "oci://models/m:1"}, GPU)
     pool.wait("Ready", "False", "WaitingForGPU")
-    assert "install the DRA driver" in pool.message("Ready")
+    pool.wait_message("Ready", "install the DRA driver")
 
 
 def test_pods_that_a_quota_refuses_are_told_of(

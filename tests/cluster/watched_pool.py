@@ -71,6 +71,11 @@ class WatchedPool:
             error.add_note(str(self.read().get("status")))
             raise
 
+    def wait_message(self, kind: str, text: str, seconds: float = 30.0) -> None:
+        """Until a condition's sentence says this; what the scheduler says of a node that has just
+        come is about the node's start first."""
+        eventually(lambda: text in self.message(kind), f"{kind} says: {text}", seconds)
+
     def shows(self, kind: str, status: str, reason: str) -> bool:
         """Whether a condition of the present generation is so."""
         pool = self.read()
