@@ -19,6 +19,7 @@ from splitpool_bench.report import Check, finish, machine, table
 from splitpool_bench.stats import quantile
 from splitpool_worker.engine.batch import Batch, Runner
 from splitpool_worker.engine.engine import ClassLimits, Engine, WorkerLimits
+from splitpool_worker.sampling.largest import Best
 from splitpool_worker.schedule.sequence import (
     FinishReason,
     LatencyClass,
@@ -44,10 +45,15 @@ class NullRunner:
 
     def __init__(self, num_blocks: int) -> None:
         self.num_blocks = num_blocks
+        self._rows = 0
         self._logits = torch.zeros(256, VOCABULARY)
 
     def forward(self, batch: Batch) -> torch.Tensor:
-        return self._logits[: len(batch.sample_rows)]
+        self._rows = len(batch.sample_rows)
+        return self._logits[: self._rows]
+
+    def best(self) -> Best:
+        return Best([0.0] * self._rows, [0] * self._rows)
 
     def spent(self) -> Mapping[str, float]:
         return {}

@@ -123,7 +123,7 @@ def feed(runner: Runner, fed: Fed, chunks: Iterator[int] | Sequence[int]) -> tor
     """Feeds a sequence alone, cut into chunks; the logits of every token."""
     return torch.cat(
         [
-            runner.forward(batch_of([(fed, count)], runner.block_size, all_rows=True))
+            runner.forward(batch_of([(fed, count)], runner.block_size, all_rows=True)).clone()
             for count in chunks
         ]
     )

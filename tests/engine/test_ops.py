@@ -81,6 +81,26 @@ def test_a_row_of_linear_is_the_same_bits_whoever_is_computed_with_it(
         assert torch.equal(cpu.linear(x[-count:].clone(), packed), whole[-count:])
 
 
+@pytest.mark.parametrize("width", [1, 15, 64, 511, 512, 513, 49_152])
+def test_the_best_of_a_row_is_its_first_largest_element(cpu: CpuOps, width: int) -> None:
+    torch.manual_seed(width)
+    rows = torch.randn(40, width).bfloat16().float()  # few values, so that many are the largest
+    rows[3] = -torch.inf
+    rows[4, width // 2] = torch.inf
+    rows[5:7] = 0.0
+    rows[6, width - 1] = torch.nan
+    rows[7, 0] = torch.nan
+    rows[8, [0, width - 1]] = torch.tensor([torch.inf, -torch.inf])
+    values, indices = (found[:, 0] for found in cpu.best(rows))
+
+    expected = REFERENCE.best(rows)[0][:, 0]
+    torch.testing.assert_close(values, expected, rtol=0, atol=0, equal_nan=True)
+    first = (rows == expected[:, None]).int().argmax(-1)
+    usual = ~expected.isnan()
+    assert usual.sum() >= 38
+    assert torch.equal(indices[usual], first[usual])
+
+
 def test_embed_gives_back_the_rows_that_were_packed(cpu: CpuOps, dtype: torch.dtype) -> None:
     table = torch.randn(203, 96).to(dtype)
     tokens = torch.tensor([0, 202, 17, 16, 15, 17])

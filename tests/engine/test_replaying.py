@@ -11,7 +11,8 @@ from llama_models import SMOLLM2, Fed, batch_of
 from splitpool_worker.checkpoint.footprint import REPLAYED_ROWS
 from splitpool_worker.engine.runner import TorchRunner
 from splitpool_worker.ops.cpu import CpuOps
-from splitpool_worker.ops.tape import Scratch, Sizes
+from splitpool_worker.ops.tape import Results, Scratch, Sizes
+from splitpool_worker.sampling.largest import Best
 
 BLOCK, SEQUENCES = 16, 65
 
@@ -64,8 +65,10 @@ def test_a_replayed_step_gives_the_same_bits(quantization: str, dtype: str, sequ
                     fed.tokens += range(seed, seed + count)
             batch = batch_of(list(zip(feds, counts, strict=True)), BLOCK)
             batch = replace(batch, sample_rows=batch.sample_rows[::2])
-            expected = one_by_one(runner).forward(batch)
+            plain = one_by_one(runner)
+            expected = plain.forward(batch)
             assert torch.equal(runner.forward(batch), expected)
+            assert runner.best() == plain.best() == Best.of(expected)
 
 
 def test_a_step_of_too_many_rows_is_not_replayed() -> None:
@@ -80,7 +83,7 @@ def test_a_step_of_too_many_rows_is_not_replayed() -> None:
 def test_rows_that_are_not_sampled_are_computed_all_the_same() -> None:
     runner = runner_of("none", "bfloat16")
     batch = batch_of([(Fed(blocks=[i], tokens=[i + 5]), 1) for i in range(3)], BLOCK)
-    every = runner.forward(batch)
+    every = runner.forward(batch).clone()
 
     assert torch.equal(runner.forward(replace(batch, sample_rows=[2])), every[2:])
 
@@ -88,7 +91,7 @@ def test_rows_that_are_not_sampled_are_computed_all_the_same() -> None:
 def test_a_step_that_is_refused_leaves_nothing_behind() -> None:
     runner = runner_of("none", "bfloat16")
     batch = batch_of([(Fed(blocks=[4], tokens=[9]), 1)], BLOCK)
-    expected = runner.forward(batch)
+    expected = runner.forward(batch).clone()
     with pytest.raises(IndexError, match="a block of this step is out of range"):
         runner.forward(replace(batch, block_tables=[[4, 10_000]]))
 
@@ -110,8 +113,8 @@ def test_the_scratch_gives_no_memory_that_is_held() -> None:
 def test_an_operation_that_depends_on_more_than_a_size_cannot_be_recorded() -> None:
     ops = CpuOps(1)
 
-    def doubled(sizes: Sizes) -> torch.Tensor:
-        return ops.select(torch.zeros(64, 16), torch.arange(2 * sizes.rows))
+    def doubled(sizes: Sizes) -> Results:
+        return (ops.select(torch.zeros(64, 16), torch.arange(2 * sizes.rows)),)
 
     with pytest.raises(ValueError, match="more than one size"):
         ops.replay(doubled, torch.float32, Scratch(64))

@@ -44,7 +44,7 @@ def test_tokens_whose_block_was_copied_give_the_same_bits_as_computed_ones(
     tokens = list(range(100, 140))
     computed = Fed(blocks=[1, 2, 3], tokens=tokens)
     runner.forward(batch_of([(computed, 25)], 16))
-    expected = runner.forward(batch_of([(computed, 15)], 16))
+    expected = runner.forward(batch_of([(computed, 15)], 16)).clone()
     runner.poison([5, 6])
     copied = Fed(blocks=[1, 5, 6], tokens=tokens, stored=25)
     batch = batch_of([(copied, 15)], 16)

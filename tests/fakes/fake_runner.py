@@ -11,6 +11,7 @@ from threading import Event
 import torch
 
 from splitpool_worker.engine.batch import Batch
+from splitpool_worker.sampling.largest import Best
 
 POISON = None
 Entry = tuple[int, int] | None
@@ -30,6 +31,7 @@ class FakeRunner:
         self.max_model_len = max_model_len
         self.block_size = block_size
         self.num_blocks = num_blocks
+        self._best = Best([], [])
         self.kv: list[Entry] = [POISON] * (num_blocks * block_size)
         self.steps: list[Batch] = []
         self.before_step: Callable[[Batch], None] = lambda batch: None
@@ -49,7 +51,12 @@ class FakeRunner:
         for source, target in batch.copies:
             self.kv[self._slots(target)] = self.kv[self._slots(source)]
         hashes = [h for i in range(len(batch.context_len)) for h in self._rows(batch, i)]
-        return self._logits([hashes[row] for row in batch.sample_rows])
+        logits = self._logits([hashes[row] for row in batch.sample_rows])
+        self._best = Best.of(logits)
+        return logits
+
+    def best(self) -> Best:
+        return self._best
 
     def spent(self) -> Mapping[str, float]:
         return self.seconds

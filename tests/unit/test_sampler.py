@@ -10,10 +10,10 @@ import torch
 
 from scheduling import request
 from splitpool_worker.sampling.candidates import Rows, choose
-from splitpool_worker.sampling.largest import best, top
+from splitpool_worker.sampling.largest import Best, best, top
 from splitpool_worker.sampling.randomness import uniform
 from splitpool_worker.sampling.sampler import draw
-from splitpool_worker.schedule.sequence import SamplingParams, Sequence
+from splitpool_worker.schedule.sequence import Drawn, SamplingParams, Sequence
 
 VOCAB = 1500
 
@@ -30,8 +30,12 @@ def params(seed: int = 0, **fields: object) -> SamplingParams:
     return SamplingParams(seed=seed, **fields)  # type: ignore[arg-type]
 
 
+def draw_all(logits: torch.Tensor, sequences: list[Sequence]) -> list[Drawn | None]:
+    return draw(logits, Best.of(logits), sequences)
+
+
 def token(logits: torch.Tensor, made: Sequence) -> int:
-    (drawn,) = draw(logits[None].clone(), [made])
+    (drawn,) = draw_all(logits[None].clone(), [made])
     assert drawn is not None
     return drawn.token_id
 
@@ -225,8 +229,8 @@ def test_edits_that_leave_no_finite_logits_cost_only_the_row_that_asked_for_them
     mates = [sequence(params(seed=seed, top_k=50)) for seed in range(2)]
     rows = torch.stack([flat(seed=seed).abs() + 1 for seed in range(3)])
 
-    alone = draw(rows[1:].clone(), mates)
-    lost, *others = draw(rows.clone(), [sequence(broken, prompt=(3,)), *mates])
+    alone = draw_all(rows[1:].clone(), mates)
+    lost, *others = draw_all(rows.clone(), [sequence(broken, prompt=(3,)), *mates])
 
     assert lost is None
     assert others == alone
@@ -243,7 +247,7 @@ def test_stop_tokens_cannot_come_before_min_tokens() -> None:
 def test_logprobs_are_raw_whatever_temperature_and_bias_do() -> None:
     logits = flat()
     asked = params(temperature=0.0, logit_bias=((17, 100.0),), logprobs=3)
-    (drawn,) = draw(logits[None].clone(), [sequence(asked)])
+    (drawn,) = draw_all(logits[None].clone(), [sequence(asked)])
     raw = logits.log_softmax(0)
     assert drawn is not None
     assert drawn.logprobs is not None
@@ -256,8 +260,8 @@ def test_logprobs_are_raw_whatever_temperature_and_bias_do() -> None:
 
 def test_zero_logprobs_gives_the_chosen_token_only_and_none_gives_nothing() -> None:
     logits = flat(vocab=10)
-    (zero,) = draw(logits[None].clone(), [sequence(params(logprobs=0))])
-    (none,) = draw(logits[None].clone(), [sequence(params())])
+    (zero,) = draw_all(logits[None].clone(), [sequence(params(logprobs=0))])
+    (none,) = draw_all(logits[None].clone(), [sequence(params())])
     assert zero is not None
     assert none is not None
     assert zero.logprobs is not None
@@ -287,8 +291,8 @@ def test_a_row_is_drawn_the_same_alone_and_beside_random_mates(seed: int) -> Non
     ]
     logits = torch.stack([flat(seed=100 * seed + i, spread=1.0) for i in range(12)])
 
-    assert draw(logits.clone(), made) == [
-        draw(logits[i : i + 1].clone(), [made[i]])[0] for i in range(12)
+    assert draw_all(logits.clone(), made) == [
+        draw_all(logits[i : i + 1].clone(), [made[i]])[0] for i in range(12)
     ]
 
 
@@ -297,17 +301,17 @@ def test_a_row_without_finite_maximum_gives_none_and_leaves_its_mates_alone() ->
     logits[1] = torch.nan
     logits[2, 7] = torch.inf
     for limits in (params(), params(temperature=0.0)):
-        first, second, third, fourth = draw(logits.clone(), [sequence(limits)] * 4)
+        first, second, third, fourth = draw_all(logits.clone(), [sequence(limits)] * 4)
         assert first is not None
         assert (second, third) == (None, None)
-        assert fourth == draw(logits[3:].clone(), [sequence(limits)])[0]
+        assert fourth == draw_all(logits[3:].clone(), [sequence(limits)])[0]
 
 
 def test_logits_made_in_inference_mode_can_be_edited() -> None:
     with torch.inference_mode():
         logits = flat()[None]
     biased = params(temperature=0.0, logit_bias=((17, 100.0),))
-    (drawn,) = draw(logits, [sequence(biased)])
+    (drawn,) = draw_all(logits, [sequence(biased)])
     assert drawn is not None
     assert drawn.token_id == 17
 
@@ -335,7 +339,7 @@ def test_a_long_vocabulary_is_drawn_from_as_a_short_one_is() -> None:
     logits, draws = flat(vocab=49152, spread=3.0), 300
     made = [sequence(params(seed, temperature=0.8, top_p=0.9)) for seed in range(draws)]
     tokens, weights = kept_by_sort((logits / 0.8).softmax(0), made[0].request.params)
-    drawn = [draw(logits[None].clone(), [one])[0] for one in made]
+    drawn = [draw_all(logits[None].clone(), [one])[0] for one in made]
     expected = {t: float(q) for t, q in zip(tokens, weights, strict=False)}
 
     assert chi_square_is_small(Counter(d.token_id for d in drawn if d), expected, draws)

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     import torch
 
+    from splitpool_worker.sampling.largest import Best
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
@@ -39,7 +41,11 @@ class Runner(Protocol):
     num_blocks: int
 
     def forward(self, batch: Batch) -> "torch.Tensor":
-        """Logits [R, V] in float32 of `batch.sample_rows`; K/V of all rows are stored."""
+        """Logits [R, V] in float32 of `batch.sample_rows`, valid until the next call; K/V of all
+        rows are stored."""
+
+    def best(self) -> "Best":
+        """Of the logits of the last forward pass."""
 
     def spent(self) -> Mapping[str, float]:
         """Seconds of the last forward pass by part, `linears` and `attention`; empty where only

@@ -246,7 +246,9 @@ class Engine:
         logits = self._runner.forward(batch)
         laps.lap("forward")
         laps.split("forward", self._runner.spent())
-        drawn = draw(logits, [share.sequence for share in plan.shares if share.samples])
+        drawn = draw(
+            logits, self._runner.best(), [share.sequence for share in plan.shares if share.samples]
+        )
         laps.lap("sample")
         return drawn
 

@@ -6,7 +6,9 @@ many there are.
 
 from __future__ import annotations
 
-import numpy as np
+from array import array
+from typing import Literal
+
 import torch
 
 from splitpool_worker.checkpoint.footprint import REPLAYED_ROWS
@@ -15,7 +17,7 @@ from splitpool_worker.engine.indices import Indices
 from splitpool_worker.engine.kv_cache import KVCache
 from splitpool_worker.models.llama import Llama
 from splitpool_worker.ops.interface import Replay
-from splitpool_worker.ops.tape import Scratch, Sizes
+from splitpool_worker.ops.tape import Results, Scratch, Sizes
 
 MOST_SEQUENCES = 256
 
@@ -32,39 +34,69 @@ class Replaying:
     ) -> None:
         self._model = model
         self._kv = kv
-        rows = np.zeros((4, REPLAYED_ROWS), dtype=np.int64)
-        self._tokens, self._positions, self._slots, self._sample_rows = rows
-        self._query_start = np.zeros(MOST_SEQUENCES + 1, dtype=np.int32)
-        self._context_len = np.zeros(MOST_SEQUENCES, dtype=np.int32)
-        blocks = -(-max_model_len // block_size)
-        self._block_table = np.zeros((MOST_SEQUENCES, blocks), dtype=np.int32)
-        self._run = replay(self._hidden, model.norm.dtype, Scratch(REPLAYED_ROWS))
+        self._tokens = _Told("q", REPLAYED_ROWS)
+        self._positions = _Told("q", REPLAYED_ROWS)
+        self._slots = _Told("q", REPLAYED_ROWS)
+        self._sample_rows = _Told("q", REPLAYED_ROWS)
+        self._query_start = _Told("i", MOST_SEQUENCES + 1)
+        self._context_len = _Told("i", MOST_SEQUENCES)
+        self._block_table = _Told("i", MOST_SEQUENCES, -(-max_model_len // block_size))
+        self._run = replay(self._forward, model.norm.dtype, Scratch(REPLAYED_ROWS))
 
     def fits(self, batch: Batch) -> bool:
         return len(batch.tokens) <= REPLAYED_ROWS and len(batch.context_len) <= MOST_SEQUENCES
 
-    def hidden(self, batch: Batch) -> torch.Tensor:
-        """What the logits of the sampled rows are made of, valid until the next call."""
-        rows, sequences, sampled = len(batch.tokens), len(batch.context_len), len(batch.sample_rows)
-        self._tokens[:rows] = batch.tokens
-        self._positions[:rows] = batch.positions
-        self._slots[:rows] = batch.slots
-        self._sample_rows[:sampled] = batch.sample_rows
-        self._query_start[: sequences + 1] = batch.query_start
-        self._context_len[:sequences] = batch.context_len
-        for row, table in zip(self._block_table, batch.block_tables, strict=False):
-            row[: len(table)] = table
-        return self._run(Sizes(rows=rows, sequences=sequences, sampled=sampled))
+    def forward(self, batch: Batch) -> Results:
+        """Logits of the sampled rows and what is best of each, valid until the next call."""
+        self._tokens.tell(batch.tokens)
+        self._positions.tell(batch.positions)
+        self._slots.tell(batch.slots)
+        self._sample_rows.tell(batch.sample_rows)
+        self._query_start.tell(batch.query_start)
+        self._context_len.tell(batch.context_len)
+        for row, table in enumerate(batch.block_tables):
+            self._block_table.tell(table, row)
+        return self._run(
+            Sizes(
+                rows=len(batch.tokens),
+                sequences=len(batch.context_len),
+                sampled=len(batch.sample_rows),
+            )
+        )
 
-    def _hidden(self, sizes: Sizes) -> torch.Tensor:
+    def _forward(self, sizes: Sizes) -> Results:
+        rows, sequences = sizes.rows, sizes.sequences
         at = Indices(
             batch=Batch(),
-            tokens=torch.from_numpy(self._tokens[: sizes.rows]),
-            positions=torch.from_numpy(self._positions[: sizes.rows]),
-            slots=torch.from_numpy(self._slots[: sizes.rows]),
-            query_start=torch.from_numpy(self._query_start[: sizes.sequences + 1]),
-            context_len=torch.from_numpy(self._context_len[: sizes.sequences]),
-            block_table=torch.from_numpy(self._block_table[: sizes.sequences]),
-            sample_rows=torch.from_numpy(self._sample_rows[: sizes.sampled]),
+            tokens=self._tokens.tensor[:rows],
+            positions=self._positions.tensor[:rows],
+            slots=self._slots.tensor[:rows],
+            query_start=self._query_start.tensor[: sequences + 1],
+            context_len=self._context_len.tensor[:sequences],
+            block_table=self._block_table.tensor[:sequences],
+            sample_rows=self._sample_rows.tensor[: sizes.sampled],
         )
-        return self._model.hidden(at, self._kv)
+        return self._model.forward(at, self._kv)
+
+
+class _Told:
+    """Numbers that steps are told: always in the same memory, which is a tensor as well.
+
+    Of so many, or of so many rows. Arrays and not numpy's, whose code is long out of the caches
+    when a step begins.
+    """
+
+    def __init__(self, kind: Literal["i", "q"], count: int, columns: int | None = None) -> None:
+        self._kind = kind
+        numbers = array(kind, [0]) * (count * (columns or 1))
+        self.tensor = torch.frombuffer(numbers, dtype=torch.int32 if kind == "i" else torch.int64)
+        whole = memoryview(numbers)
+        self._rows = [whole]
+        if columns is not None:
+            self.tensor = self.tensor.view(count, columns)
+            self._rows = [whole[i * columns : (i + 1) * columns] for i in range(count)]
+
+    def tell(self, numbers: list[int], row: int = 0) -> None:
+        """The first numbers, or those of a row. Raises ValueError where there is no room for them
+        all."""
+        self._rows[row][: len(numbers)] = array(self._kind, numbers)

@@ -21,6 +21,7 @@ from splitpool_worker.ops.choice import choose
 from splitpool_worker.ops.cpu import unsupported
 from splitpool_worker.ops.interface import Ops
 from splitpool_worker.ops.timed import TimedOps
+from splitpool_worker.sampling.largest import Best
 
 DTYPES = {"bfloat16": torch.bfloat16, "float32": torch.float32}
 
@@ -41,6 +42,7 @@ class TorchRunner:
         self._model = model
         self._kv = kv
         self._device = model.norm.device
+        self._best: list[torch.Tensor] = []
         self._replaying = (
             Replaying(replay, model, kv, max_model_len, block_size)
             if (replay := model.ops.replay) is not None
@@ -104,10 +106,14 @@ class TorchRunner:
             self._kv.copy(source, target)
         self._check(batch)
         if self._replaying is not None and self._replaying.fits(batch):
-            hidden = self._replaying.hidden(batch)
+            logits, *self._best = self._replaying.forward(batch)
         else:
-            hidden = self._model.hidden(Indices.of(batch, self._device), self._kv)
-        return self._model.logits(hidden)
+            logits, *self._best = self._model.forward(Indices.of(batch, self._device), self._kv)
+        return logits
+
+    def best(self) -> Best:
+        values, indices = self._best
+        return Best(values.flatten().tolist(), indices.flatten().tolist())
 
     def spent(self) -> Mapping[str, float]:
         ops = self._model.ops

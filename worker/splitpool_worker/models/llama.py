@@ -83,9 +83,11 @@ class Llama:
             )
         return hidden
 
-    def logits(self, hidden: torch.Tensor) -> torch.Tensor:
-        """Logits [R, vocabulary] in float32, rounded like every activation to the model's dtype."""
-        return self.ops.logits(hidden, self.head)
+    def forward(self, at: Indices, kv: KVCache) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Logits [R, vocabulary] of the sampled rows in float32, rounded like every activation to
+        the model's dtype, and value and index [R, 1] of the largest of each."""
+        logits = self.ops.logits(self.hidden(at, kv), self.head)
+        return logits, *self.ops.best(logits)
 
 
 def load_llama(

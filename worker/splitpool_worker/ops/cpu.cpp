@@ -6,6 +6,7 @@
 
 #include "native/attention.h"
 #include "native/int8.h"
+#include "native/largest.h"
 #include "native/linear.h"
 #include "native/sharing.h"
 #include "native/tape.h"
@@ -161,6 +162,13 @@ void select(char* out, const char* x, const int64_t* rows, long count, long row_
   });
 }
 
+// The largest element of each row and its place.
+void best(float* values, int64_t* places, const float* x, long count, long width) {
+  share(count, count * width, [&](long first, long last) {
+    for (long i = first; i < last; ++i) largest(values + i, places + i, x + i * width, width);
+  });
+}
+
 // A piece of work of one thread: some query rows of one sequence and key head.
 struct Item {
   int32_t sequence, head, first_row;
@@ -296,6 +304,9 @@ long level() {
   void select_##NAME(void* out, const void* x, const int64_t* rows, long count,                  \
                      long row_bytes) {                                                           \
     select(static_cast<char*>(out), static_cast<const char*>(x), rows, count, row_bytes);        \
+  }                                                                                              \
+  void best_##NAME(float* values, int64_t* places, const float* x, long count, long width) {     \
+    best(values, places, x, count, width);                                                       \
   }
 
 #define FOR_INT8(T, NAME)                                                                        \
@@ -343,7 +354,9 @@ FOR_INT8(float, float32)
 
 // Functions that a tape may name, by their place here; ops/tape.py has the same list.
 #define FOR_TAPE(NAME)                                                                    \
-  void run_tape_##NAME(const Call* calls, long count, double* seconds) {                  \
+  void run_tape_##NAME(Call* calls, long count, const Place* places, long place_count,    \
+                       const int64_t* sizes, double* seconds) {                           \
+    fill_in(calls, places, place_count, sizes);                                           \
     run_tape(calls, count, seconds, [](int64_t function, const int64_t* arguments) {      \
       switch (function) {                                                                 \
         case 0: return call(embed_##NAME, arguments);                                     \
@@ -358,6 +371,9 @@ FOR_INT8(float, float32)
         case 9: return call(int8_gated_##NAME, arguments);                                \
         case 10: return call(int8_add_rms_norm_##NAME, arguments);                        \
         case 11: return call(int8_paged_attention_##NAME, arguments);                     \
+        case 12: return call(logits_##NAME, arguments);                                   \
+        case 13: return call(int8_logits_##NAME, arguments);                              \
+        case 14: return call(best_##NAME, arguments);                                     \
       }                                                                                   \
     });                                                                                   \
   }

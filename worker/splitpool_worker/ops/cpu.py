@@ -15,7 +15,7 @@ from splitpool_worker.models.config import ModelConfig
 from splitpool_worker.ops.build import NATIVE, library
 from splitpool_worker.ops.compiling import BuildFailed
 from splitpool_worker.ops.interface import Rope, Weight
-from splitpool_worker.ops.tape import Forward, Recorder, Replayed, Scratch, Sizes, Tape
+from splitpool_worker.ops.tape import Forward, Recorder, Replayed, Results, Scratch, Sizes, Tape
 
 # Floats that the kernels handle at once: they have no code for what is left of a row.
 LANES = 16
@@ -34,6 +34,7 @@ _SIGNATURES: dict[str, tuple[type[Any], ...]] = {
     "rope_and_store": (_POINTER,) * 7 + (_LONG,) * 5,
     "paged_attention": (_POINTER,) * 7 + (_LONG,) * 6,
     "select": (_POINTER,) * 3 + (_LONG,) * 2,
+    "best": (_POINTER,) * 3 + (_LONG,) * 2,
 }
 
 
@@ -68,7 +69,7 @@ class CpuOps:
     def replay(self, forward: Forward, dtype: torch.dtype, scratch: Scratch) -> Replayed:
         """The same calls as one. The tensors that `forward` is given must stay where they are."""
 
-        def record(sizes: Sizes) -> tuple[Tape, torch.Tensor]:
+        def record(sizes: Sizes) -> tuple[Tape, Results]:
             tape = Tape(scratch)
             with self._recording(tape):
                 return tape, forward(sizes)
@@ -201,6 +202,15 @@ class CpuOps:
             out.data_ptr(), x.data_ptr(), rows.data_ptr(), len(rows), x.shape[1] * x.itemsize
         )
         return out
+
+    def best(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        values = self._rows(len(x), 1, torch.float32)
+        indices = self._rows(len(x), 1, torch.int64)
+        # Of float32, whichever type the rest is.
+        self._of[torch.bfloat16].best(
+            values.data_ptr(), indices.data_ptr(), x.data_ptr(), len(x), x.shape[1]
+        )
+        return values, indices
 
     @staticmethod
     def _attend(

@@ -95,6 +95,10 @@ class Ops(Protocol):
     def select(self, x: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
         """Rows [R] of x, whose form may be of the implementation's own."""
 
+    def best(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Value and index [R, 1] of the largest of each row of x [R, V] in float32, the first where
+        several are; the value is NaN where any is."""
+
     @property
     def replay(self) -> Replay | None:
         """Makes of a forward pass one that computes the same sooner, where there is such a way.

@@ -70,6 +70,10 @@ class ReferenceOps:
     def select(self, x: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
         return x[rows]
 
+    def best(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        found = x.max(dim=-1, keepdim=True)
+        return found.values, found.indices
+
     def paged_attention(self, qkv: torch.Tensor, at: Indices, cache: LayerCache) -> torch.Tensor:
         q, _, _ = _split(qkv, cache)
         out = torch.empty_like(q, memory_format=torch.contiguous_format)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 import struct
 import sys
+from array import array
 from collections.abc import Callable, Sequence
 from dataclasses import astuple, dataclass, field
 from typing import Any
@@ -30,10 +31,16 @@ FUNCTIONS = (
     "int8_gated",
     "int8_add_rms_norm",
     "int8_paged_attention",
+    "logits",
+    "int8_logits",
+    "best",
 )
 """In the order of the library's switch; see FOR_TAPE in cpu.cpp."""
-_LINEARS = [FUNCTIONS.index(f"{of}{name}") for of in ("", "int8_") for name in ("linear", "gated")]
+_LINEARS = [
+    FUNCTIONS.index(f"{of}{name}") for of in ("", "int8_") for name in ("linear", "gated", "logits")
+]
 _ATTENTION = [FUNCTIONS.index(f"{of}paged_attention") for of in ("", "int8_")]
+_PARTS = _LINEARS + _ATTENTION
 _MOST_ARGUMENTS = 13
 _UNUSED = 2
 """References to a tensor of the scratch that nobody uses: the list's, and that of asking."""
@@ -46,10 +53,11 @@ class Sizes:
     rows: int
     sequences: int
     sampled: int
-    """Rows whose hidden states are wanted."""
+    """Rows whose logits are wanted."""
 
 
-Forward = Callable[[Sizes], torch.Tensor]
+Results = tuple[torch.Tensor, ...]
+Forward = Callable[[Sizes], Results]
 """A pass over as many rows and sequences as that; of the sampled rows, the results."""
 
 _EXAMPLES = (Sizes(rows=3, sequences=2, sampled=1), Sizes(rows=6, sequences=5, sampled=4))
@@ -113,9 +121,9 @@ class Replayed:
         self,
         library: ctypes.CDLL,
         dtype: str,
-        record: Callable[[Sizes], tuple[Tape, torch.Tensor]],
+        record: Callable[[Sizes], tuple[Tape, Results]],
     ) -> None:
-        """`record` makes a tape of a pass of such sizes and tells what its last call leaves.
+        """`record` makes a tape of a pass of such sizes and tells where its results lie.
 
         Raises ValueError where the pass depends on anything but the sizes.
         """
@@ -124,34 +132,46 @@ class Replayed:
         self.watch: Callable[[Replayed], None] | None = None
         """Called after each run."""
         self._run = getattr(library, f"run_tape_{dtype}")
-        self._run.argtypes = (ctypes.c_void_p, ctypes.c_long, ctypes.c_void_p)
+        self._run.argtypes = (ctypes.c_void_p, ctypes.c_long) * 2 + (ctypes.c_void_p,) * 2
         self._run.restype = None
-        tape, result = record(_EXAMPLES[0])
+        tape, results = record(_EXAMPLES[0])
         self._scratch = tape.scratch  # which the calls write to
-        self._result = self._scratch.whole(result)
-        del result  # its place is to be the second tape's, too
+        self._results = tuple(map(self._scratch.whole, results))
+        self._of_sampled: dict[int, Results] = {}
+        del results  # their places are to be the second tape's, too
         self._calls = np.array(tape.calls, dtype=np.int64)
-        self._sizes = _differences(
+        self._places = _differences(
             self._calls, np.array(record(_EXAMPLES[1])[0].calls, dtype=np.int64)
         )
-        self._seconds = np.zeros(len(FUNCTIONS))
+        self._sizes = array("q", astuple(_EXAMPLES[0]))
+        self._seconds = array("d", [0.0] * len(FUNCTIONS))
+        self._arguments = (
+            *(self._calls.ctypes.data, len(self._calls)),
+            *(self._places.ctypes.data, len(self._places)),
+            *(self._sizes.buffer_info()[0], self._seconds.buffer_info()[0]),
+        )
 
-    def __call__(self, sizes: Sizes) -> torch.Tensor:
-        """The result, until it runs again."""
-        calls, seconds = self._calls, self._seconds
-        for size, places in zip(astuple(sizes), self._sizes, strict=True):
-            calls.flat[places] = size
-        seconds[:] = 0.0
-        self._run(calls.ctypes.data, len(calls), seconds.ctypes.data)
-        self.linears = float(seconds[_LINEARS].sum())
-        self.attention = float(seconds[_ATTENTION].sum())
+    def __call__(self, sizes: Sizes) -> Results:
+        """The results, until it runs again."""
+        # Every step comes by here, on caches that are full of weights: little is done, and simply.
+        told, seconds = self._sizes, self._seconds
+        told[0], told[1], told[2] = sizes.rows, sizes.sequences, sizes.sampled
+        for each in _PARTS:
+            seconds[each] = 0.0
+        self._run(*self._arguments)
+        self.linears = sum([seconds[each] for each in _LINEARS])
+        self.attention = sum([seconds[each] for each in _ATTENTION])
         if self.watch is not None:
             self.watch(self)
-        return self._result[: sizes.sampled]
+        found = self._of_sampled.get(sizes.sampled)
+        if found is None:
+            found = tuple(whole[: sizes.sampled] for whole in self._results)
+            self._of_sampled[sizes.sampled] = found
+        return found
 
 
-def _differences(first: np.ndarray, second: np.ndarray) -> list[np.ndarray]:
-    """Where each size of a step stands among the calls, flat."""
+def _differences(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """Where sizes of a step stand among the calls: [places, 2], each a flat index and a size's."""
     if first.shape != second.shape:
         raise ValueError("the operations of a step depend on its sizes")
     differs = first != second
@@ -161,7 +181,9 @@ def _differences(first: np.ndarray, second: np.ndarray) -> list[np.ndarray]:
     ]
     if sum(map(len, found)) != differs.sum():
         raise ValueError("an argument of a step's operations depends on more than one size")
-    return found
+    return np.array(
+        [(place, size) for size, places in enumerate(found) for place in places], dtype=np.int64
+    )
 
 
 def _raw(argument: int | float | None) -> int:

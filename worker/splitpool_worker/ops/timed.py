@@ -31,6 +31,7 @@ class TimedOps:
         self.rms_norm = inner.rms_norm
         self.add_rms_norm = inner.add_rms_norm
         self.select = inner.select
+        self.best = inner.best
 
     def take(self) -> dict[str, float]:
         """Seconds by part, and from zero again."""

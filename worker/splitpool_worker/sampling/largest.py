@@ -2,11 +2,26 @@
 only chunks with the highest peaks are looked into (an element among the k largest lies in one of
 the k chunks with the highest peaks)."""
 
+from typing import NamedTuple
+
 import torch
 
 CHUNK = 64
 WORTHWHILE = 16384
 """Below this length torch's own functions are as fast."""
+
+
+class Best(NamedTuple):
+    """The largest element of each row [R], and its index."""
+
+    values: list[float]
+    """NaN where any of the row is."""
+    indices: list[int]
+
+    @classmethod
+    def of(cls, rows: torch.Tensor) -> "Best":
+        values, indices = best(rows)
+        return cls(values.tolist(), indices.tolist())
 
 
 def best(rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:

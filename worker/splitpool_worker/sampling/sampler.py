@@ -9,7 +9,7 @@ from math import isfinite
 import torch
 
 from splitpool_worker.sampling.candidates import Rows, choose
-from splitpool_worker.sampling.largest import best, top
+from splitpool_worker.sampling.largest import Best, best, top
 from splitpool_worker.sampling.logit_edits import edit, edits
 from splitpool_worker.sampling.randomness import uniform
 from splitpool_worker.schedule.sequence import Drawn, Sequence, TokenLogprobs
@@ -20,16 +20,13 @@ COLDEST = 1e-4
 """Temperatures below this are argmax: dividing by them would only overflow."""
 
 
-@torch.inference_mode()
-def draw(logits: torch.Tensor, sequences: Many[Sequence]) -> list[Drawn | None]:
-    """The next token of each sequence from its row of float32 logits [R, V]; None for a row that
-    holds no finite maximum (a model, or a request's edits, that broke down for this sequence)."""
-    if not sequences:
-        return []
-    values, indices = best(logits)
+def draw(logits: torch.Tensor, largest: Best, sequences: Many[Sequence]) -> list[Drawn | None]:
+    """The next token of each sequence from its row of float32 logits [R, V] and the largest of
+    each; None for a row that holds no finite maximum (a model, or a request's edits, that broke
+    down for this sequence)."""
     drawn = [
         Drawn(token) if isfinite(value) else None
-        for value, token in zip(values.tolist(), indices.tolist(), strict=True)
+        for value, token in zip(largest.values, largest.indices, strict=True)
     ]
     special = [i for i, s in enumerate(sequences) if not s.greedy and drawn[i] is not None]
     for start in range(0, len(special), GROUP):
@@ -41,6 +38,7 @@ def draw(logits: torch.Tensor, sequences: Many[Sequence]) -> list[Drawn | None]:
     return drawn
 
 
+@torch.inference_mode()
 def _draw_special(logits: torch.Tensor, sequences: Many[Sequence]) -> list[Drawn | None]:
     """Tokens of sequences that are not plainly greedy, from a copy of their logits; None for a row
     whose edits left no finite maximum."""

@@ -17,6 +17,16 @@ struct Call {
   int64_t arguments[MOST_ARGUMENTS];
 };
 
+// Where a size of the step stands among the calls' words, and which one.
+struct Place {
+  int64_t word, size;
+};
+
+inline void fill_in(Call* calls, const Place* places, long count, const int64_t* sizes) {
+  int64_t* words = reinterpret_cast<int64_t*>(calls);
+  for (const Place* one = places; one < places + count; ++one) words[one->word] = sizes[one->size];
+}
+
 template <class A>
 A argument(int64_t raw) {
   A value;
