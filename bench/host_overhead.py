@@ -42,6 +42,7 @@ class NullRunner:
     vocab_size = VOCABULARY
     max_model_len = MAX_MODEL_LEN
     block_size = BLOCK_SIZE
+    independent_rows = True
 
     def __init__(self, num_blocks: int) -> None:
         self.num_blocks = num_blocks

@@ -129,7 +129,7 @@ def decode_steps(chain: Chain) -> list[Sample]:
         for step in steps(chain, worker.name):
             classes = step["classes"].values()
             if not sum(each["prefill_tokens"] for each in classes):
-                size = sum(each["decode_tokens"] for each in classes)
+                size = sum(each["decode_tokens"] + each["draft_tokens"] for each in classes)
                 kinds.setdefault(size, []).append((step["started"], step["seconds"]))
         series += like_for_like(kinds)
     return series

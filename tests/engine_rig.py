@@ -11,6 +11,7 @@ from typing import Any
 
 from fakes.fake_runner import FakeRunner
 from scheduling import class_limits, worker_limits
+from splitpool_worker.engine.batch import Runner
 from splitpool_worker.engine.engine import Engine, StepStats, WorkerLimits
 from splitpool_worker.schedule.sequence import FinishReason, Request, TokenOutput
 
@@ -20,8 +21,8 @@ TIMEOUT = 60
 class Rig:
     """Collects outputs; `wait` returns once requests are finished."""
 
-    def __init__(self, limits: WorkerLimits, runner: FakeRunner | None = None) -> None:
-        self.runner = runner or FakeRunner(
+    def __init__(self, limits: WorkerLimits, runner: Runner | None = None) -> None:
+        self.runner: Any = runner or FakeRunner(
             block_size=limits.block_size,
             num_blocks=sum(of.kv_blocks for of in limits.classes),
             max_model_len=limits.max_model_len,

@@ -15,7 +15,7 @@ from splitpool_worker.schedule.sequence import (
     SamplingParams,
     TokenOutput,
 )
-from splitpool_worker.schedule.step import StepPlan
+from splitpool_worker.schedule.step import Share, StepPlan
 
 INTERACTIVE, BATCH = LatencyClass.INTERACTIVE, LatencyClass.BATCH
 
@@ -78,6 +78,7 @@ def worker_limits(
     max_step_s: float = inf,
     static: bool = False,
     class_priority: bool = True,
+    draft_tokens: int = 0,
 ) -> WorkerLimits:
     return WorkerLimits(
         classes=classes or (class_limits(),),
@@ -86,6 +87,7 @@ def worker_limits(
         max_step_s=max_step_s,
         static=static,
         class_priority=class_priority,
+        draft_tokens=draft_tokens,
     )
 
 
@@ -96,6 +98,8 @@ class Drive:
     limits: WorkerLimits
     now: float = 0.0
     seconds: Callable[[StepPlan], float] = lambda plan: 1.0
+    model: Callable[[list[int]], int] = lambda tokens: 7
+    """The token that comes after these."""
     inspect: Callable[["Drive", StepPlan], None] = lambda drive, plan: None
     plans: list[StepPlan] = field(default_factory=list)
     outputs: list[TokenOutput] = field(default_factory=list)
@@ -119,13 +123,17 @@ class Drive:
         self.now += seconds
         if plan.shares:
             self.scheduler.observe(plan, seconds)
-        sampled = [Drawn(7) for share in plan.shares if share.samples]
+        sampled = [self._drawn(share, row) for share in plan.shares for row in range(share.sampled)]
         outputs = self.scheduler.commit(plan, sampled, self.now)
         self.outputs += outputs
         for output in outputs:
             if output.finish is not None:
                 self.finished[output.request_id] = self.now
         return shares
+
+    def _drawn(self, share: Share, drafts: int) -> Drawn:
+        """What the model gives after the share's own tokens and so many drafts."""
+        return Drawn(self.model(share.sequence.tokens + share.drafts[:drafts]))
 
     def run(self, steps: int = 10_000) -> list[dict[str, int]]:
         """Steps until nothing is live, as many as given at most."""

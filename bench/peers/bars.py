@@ -99,6 +99,7 @@ def _bar(
 
 
 _bf16, _int8 = partial(_bar, "bf16"), partial(_bar, "int8")
+_plain_bf16, _plain_int8 = partial(_bar, "bf16-plain"), partial(_bar, "int8-plain")
 
 BARS = (
     _bf16(DECODE, "W1", "llamacpp-bf16", 1.2, least=True),
@@ -122,9 +123,13 @@ BARS = (
         theirs=("splitpool-split", "W4"),
         limit=2.0,
     ),
+    _plain_bf16(DECODE, "W1", "llamacpp-bf16", 1.2, least=True),
+    _plain_bf16(OUTPUT, "W2", "vllm", 1.4, least=True),
     _int8(DECODE, "W1", "llamacpp-q8_0", 1.4, least=True),
     _int8(OUTPUT, "W2", "vllm", 2.0, least=True),
     _int8(TTFT, "W3", "openvino-int8", 0.75),
+    _plain_int8(DECODE, "W1", "llamacpp-q8_0", 1.4, least=True),
+    _plain_int8(OUTPUT, "W2", "vllm", 2.0, least=True),
 )
 
 

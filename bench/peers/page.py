@@ -21,6 +21,12 @@ cores, one at a time while the others stand still, and all get the same arrivals
 the same load generator (`splitpool bench`), which runs on these cores too. Answers always reach the
 length that was asked for; no words are sent twice, so no prefix cache answers. Nothing here is a
 claim about other machines or models.
+
+splitpool computes guessed tokens beside the next one where little else is to do ([how and how much
+it gives on prose](benchmarking.md#guessed-tokens)); the others run with their defaults, without.
+These prompts are random words, and the answers to them soon repeat themselves, so guesses are right
+far more often than they are on prose. The rows without guessed tokens, `plain` among the bars, show
+what splitpool does without them.
 """
 
 _HOW = """Medians, with [least..most] of requests (W1, W3, TTFT, TPOT) or of repeats (rates);

@@ -21,7 +21,18 @@ from splitpool_bench.reporting.drawing import (
     plain_log,
 )
 
-_COLOURS = (BLUE, SKY, GREEN, RED, ORANGE, YELLOW, PURPLE, GREY)
+_COLOURS = {
+    "splitpool-bf16": BLUE,
+    "splitpool-bf16-plain": BLUE,
+    "splitpool-split": SKY,
+    "splitpool-int8": GREEN,
+    "splitpool-int8-plain": GREEN,
+    "vllm": RED,
+    "llamacpp-bf16": ORANGE,
+    "llamacpp-q8_0": YELLOW,
+    "openvino-int8": PURPLE,
+    "transformers": GREY,
+}
 
 
 def plot(measured: Measured, known: Sequence[Server]) -> str:
@@ -36,8 +47,8 @@ def plot(measured: Measured, known: Sequence[Server]) -> str:
 
 def _throughput(axes: Axes, measured: Measured, known: Sequence[Server]) -> None:
     shown = [
-        (server, colour, samples(OUTPUT, documents))
-        for server, colour in zip(known, _COLOURS, strict=True)
+        (server, _COLOURS[server.name], samples(OUTPUT, documents))
+        for server in known
         if (documents := measured.get((server.name, "W2")))
     ]
     for row, (_, colour, values) in enumerate(shown):
@@ -51,12 +62,12 @@ def _throughput(axes: Axes, measured: Measured, known: Sequence[Server]) -> None
 
 
 def _waits(axes: Axes, measured: Measured, known: Sequence[Server], workload: Workload) -> None:
-    for server, colour in zip(known, _COLOURS, strict=True):
+    for server in known:
         documents = measured.get((server.name, workload))
         values = sorted(samples(TTFT, documents)) if documents else []
         if values:
             shares = [(n + 1) / len(values) for n in range(len(values))]
-            axes.plot(values, shares, color=colour, label=server.title)
+            axes.plot(values, shares, color=_COLOURS[server.name], label=server.title)
     if axes.lines:
         plain_log(axes, "x")
         axes.legend()

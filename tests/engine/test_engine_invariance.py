@@ -1,5 +1,7 @@
 """A request gives the same tokens whatever surrounds it: mates, chunks, cache, poison."""
 
+from dataclasses import replace
+
 import pytest
 
 from engine_rig import prompts, running
@@ -53,6 +55,8 @@ def served(limits: WorkerLimits, requests: dict[str, Request]) -> dict[str, list
         pytest.param(shared(max_step_s=1e-6), id="short steps"),
         pytest.param(shared(static=True), id="static"),
         pytest.param(shared(class_priority=False), id="no class priority"),
+        pytest.param(shared(draft_tokens=7), id="drafts"),
+        pytest.param(shared(draft_tokens=7, kv_blocks=25), id="drafts and preemption"),
     ],
 )
 def test_greedy_tokens_are_those_of_the_bare_model(limits: WorkerLimits) -> None:
@@ -62,11 +66,32 @@ def test_greedy_tokens_are_those_of_the_bare_model(limits: WorkerLimits) -> None
 
 
 @pytest.mark.parametrize("kv_blocks", [25, 40, 200])
-def test_seeded_tokens_are_the_same_alone_and_in_a_crowd(kv_blocks: int) -> None:
+@pytest.mark.parametrize("draft_tokens", [0, 7])
+def test_seeded_tokens_are_the_same_alone_and_in_a_crowd(kv_blocks: int, draft_tokens: int) -> None:
     requests = crowd(seed=2, sampled=True)
-    together = served(shared(kv_blocks=kv_blocks), requests)
+    together = served(shared(kv_blocks=kv_blocks, draft_tokens=draft_tokens), requests)
     for name in ("r0", "r7", "r12"):
         assert served(shared(), {name: requests[name]})[name] == together[name]
+
+
+@pytest.mark.parametrize("sampled", [False, True])
+def test_guesses_that_are_wrong_leave_nothing_behind(sampled: bool) -> None:
+    """The fake model never repeats itself, its prompts here do; tests/engine/test_drafts.py has a
+    model that does."""
+    requests = {
+        name: replace(one, prompt=one.prompt * 2)
+        for name, one in list(crowd(seed=3, sampled=sampled).items())[:4]
+    }
+    plain = served(shared(kv_blocks=200), requests)
+    with running(shared(kv_blocks=200, draft_tokens=7)) as rig:
+        rig.poison_free_blocks()
+        for name, one in requests.items():  # alone, a guess is tried even if it is not likely
+            rig.submit(one)
+            rig.wait(name)
+        assert {name: rig.tokens(name) for name in requests} == plain
+    steps = [of for stats in rig.stats for of in stats.classes.values()]
+
+    assert sum(step.draft_tokens for step in steps) > sum(step.accepted_tokens for step in steps)
 
 
 def test_preemption_does_happen_in_the_crowded_case() -> None:

@@ -31,6 +31,7 @@ class FakeRunner:
         self.max_model_len = max_model_len
         self.block_size = block_size
         self.num_blocks = num_blocks
+        self.independent_rows = True
         self._best = Best([], [])
         self.kv: list[Entry] = [POISON] * (num_blocks * block_size)
         self.steps: list[Batch] = []

@@ -33,6 +33,8 @@ def decode(seconds: float) -> StepStats:
     """A step of one sequence, which reads the weights and nothing else worth counting."""
     step = ClassStep(
         decode_tokens=1,
+        draft_tokens=0,
+        accepted_tokens=0,
         prefill_tokens=0,
         budget=64,
         waiting=0,

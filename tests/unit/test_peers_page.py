@@ -25,7 +25,7 @@ DOCUMENTS = [
 
 def test_a_bar_has_both_sides_their_ratio_and_a_verdict() -> None:
     text = page.page(DOCUMENTS, KNOWN, {})
-    (row,) = [line for line in text.splitlines() if "W2 output" in line and "| bf16" in line]
+    (row,) = [line for line in text.splitlines() if "W2 output" in line and "| bf16 |" in line]
 
     assert row.split(" | ")[2:] == [
         *("751", "501 (vLLM bf16)", "1.50", "1.49..1.50"),

@@ -13,7 +13,7 @@ from splitpool_worker.sampling.candidates import Rows, choose
 from splitpool_worker.sampling.largest import Best, best, top
 from splitpool_worker.sampling.randomness import uniform
 from splitpool_worker.sampling.sampler import draw
-from splitpool_worker.schedule.sequence import Drawn, SamplingParams, Sequence
+from splitpool_worker.schedule.sequence import Drawn, Sample, SamplingParams, Sequence
 
 VOCAB = 1500
 
@@ -31,7 +31,7 @@ def params(seed: int = 0, **fields: object) -> SamplingParams:
 
 
 def draw_all(logits: torch.Tensor, sequences: list[Sequence]) -> list[Drawn | None]:
-    return draw(logits, Best.of(logits), sequences)
+    return draw(logits, Best.of(logits), [Sample(one, one.outputs) for one in sequences])
 
 
 def token(logits: torch.Tensor, made: Sequence) -> int:

@@ -38,6 +38,7 @@ def workers(draw: st.DrawFn) -> WorkerLimits:
         max_step_s=draw(st.sampled_from([0.05, 0.5, float("inf")])),
         static=draw(st.booleans()),
         class_priority=draw(st.booleans()),
+        draft_tokens=draw(st.sampled_from([0, 3, 7])),
     )
 
 

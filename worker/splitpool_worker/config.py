@@ -54,6 +54,7 @@ class WorkerConfig:
     port: int
     threads: int
     max_step_s: float
+    draft_tokens: int
     resume_mode: ResumeMode
     resume_window_s: float
     resume_buffer_bytes: int
@@ -146,6 +147,7 @@ def _config(
         port=known.port,
         threads=known.threads,
         max_step_s=max_step_ms / 1000,
+        draft_tokens=known.draft_tokens,
         resume_mode=ResumeMode(known.resume_mode),
         resume_window_s=known.resume_window_seconds,
         resume_buffer_bytes=known.resume_buffer_bytes,
@@ -278,6 +280,13 @@ def _add_serving(parser: argparse.ArgumentParser) -> None:
         "--max-step-ms",
         type=number(float, 1),
         help="no step is planned to take longer (default: 100 on cpu, 50 on cuda)",
+    )
+    add(
+        "--draft-tokens",
+        type=number(int, 0, 15),
+        default=7,
+        help="tokens guessed from the text so far that a decoding sequence may have computed in a "
+        "step beside its next one, where that is likely to save steps (default: 7; 0: none)",
     )
     add("--resume-mode", choices=[mode.value for mode in ResumeMode], default="OnRequest")
     add("--resume-window-seconds", type=number(float, 0, 86400), default=30.0)

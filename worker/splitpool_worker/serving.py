@@ -54,6 +54,8 @@ def limits(config: WorkerConfig, model: Model) -> WorkerLimits:
         max_step_s=config.max_step_s,
         static=config.static,
         class_priority=config.class_priority,
+        # Elsewhere, whether a guess was tried could change which token is drawn.
+        draft_tokens=config.draft_tokens if model.runner.independent_rows else 0,
     )
 
 

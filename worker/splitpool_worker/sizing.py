@@ -22,7 +22,7 @@ def sized(config: WorkerConfig, ops: str) -> tuple[ModelCard, Mapping[LatencyCla
         max_model_len=config.max_model_len,
         block_size=config.block_size,
         max_tokens=sum(part.token_budget for part in config.classes),
-        max_rows=sum(part.max_batch for part in config.classes),
+        max_rows=max(sum(part.max_batch for part in config.classes), 1 + config.draft_tokens),
         ops=ops,
         quantization=config.quantization,
     )

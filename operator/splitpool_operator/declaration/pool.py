@@ -49,6 +49,12 @@ class Model(Part):
         description="int8: weights are quantised when they are loaded, activations token by token; "
         "cpu only. The KV cache stays in dtype.",
     )
+    draft_tokens: Annotated[int, Field(ge=0, le=15)] = Field(
+        7,
+        description="Tokens guessed from the text so far that a decoding sequence may have "
+        "computed in a step beside its next one, where that is likely to save steps; 0: none. "
+        "Answers are the same, whatever is guessed. cpu only: elsewhere nothing is guessed.",
+    )
     max_model_len: Annotated[int, Field(ge=16, le=16_777_216)] | None = Field(
         None, description="Longest sequence (prompt and answer) in tokens; absent: the model's own."
     )

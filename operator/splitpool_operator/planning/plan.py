@@ -120,7 +120,7 @@ def worker(
         host_memory=_host_memory(spec, classes),
         largest_step=Step(
             tokens=sum(defaults.token_budget(spec, each) for each in classes),
-            rows=sum(part.max_batch for part in parts),
+            rows=max(sum(part.max_batch for part in parts), 1 + spec.model.draft_tokens),
         ),
         argv=(*_common(pool, name, threads, drain, classes), *_class_flags(spec, classes)),
         env=MappingProxyType(_env(spec, threads, gpu)),
@@ -141,6 +141,7 @@ def _common(
         *("--pool", pool.metadata.name, "--namespace", pool.metadata.namespace, "--name", name),
         *("--model-name", spec.model.name, "--model", spec.model.source),
         *("--dtype", spec.model.dtype, "--quantization", spec.model.quantization),
+        *("--draft-tokens", str(spec.model.draft_tokens)),
         *(("--max-model-len", str(length)) if length is not None else ()),
         *("--device", "cpu" if spec.accelerator.type == "cpu" else "cuda"),
         *("--threads", str(threads)),

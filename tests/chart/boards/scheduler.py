@@ -33,7 +33,7 @@ SCHEDULER = Dashboard(
         ),
         Panel(
             title="How full the batches are",
-            text="Tokens produced over slots and steps.",
+            text="Sequences with a token over slots and steps.",
             queries=(
                 (
                     f"avg by ({BY_CLASS}) (splitpool_worker_batch_utilisation_ratio{{{CLASS}}})",

@@ -10,7 +10,7 @@ from splitpool_worker.api.generation import Choice, Generation
 from splitpool_worker.api.series import Gaps, OwnSeries, VllmSeries
 from splitpool_worker.fences.verdict import Fence
 from splitpool_worker.schedule.sequence import LatencyClass
-from splitpool_worker.schedule.stats import ClassLoad, StepStats
+from splitpool_worker.schedule.stats import ClassLoad, ClassStep, StepStats
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,6 +79,8 @@ class Metrics:
             self._own.vram_weights.labels(**labels).set(memory.weights)
             self._own.vram_kv.labels(**labels).set(memory.kv)
             self._own.vram_violations.labels(**labels)
+            for outcome in ("accepted", "rejected"):
+                self._own.drafts.labels(**labels, outcome=outcome)
         limit = self._own.vram_limit.labels(**self._worker, enforcement=fence.enforcement.value)
         limit.set(math.inf if fence.limit is None else fence.limit)
         kv = sum(memory.kv // memory.kv_bytes_per_token for memory in self._memory.values())
@@ -107,6 +109,15 @@ class Metrics:
         self._own.tokens.labels(**self._class(cls), kind="generation").inc(count)
         self._vllm.generation_tokens.labels(self._model).inc(count)
 
+    def _count_drafts(self, cls: LatencyClass, step: ClassStep) -> None:
+        if not step.draft_tokens:
+            return
+        drafts, labels = self._own.drafts, self._class(cls)
+        drafts.labels(**labels, outcome="accepted").inc(step.accepted_tokens)
+        drafts.labels(**labels, outcome="rejected").inc(step.draft_tokens - step.accepted_tokens)
+        self._vllm.drafts.labels(self._model).inc(step.draft_tokens)
+        self._vllm.accepted.labels(self._model).inc(step.accepted_tokens)
+
     def _use(self, cls: LatencyClass, kv_used_tokens: int) -> None:
         labels, memory = self._class(cls), self._memory[cls]
         used = memory.used(kv_used_tokens)
@@ -121,6 +132,7 @@ class Metrics:
         for cls, step in stats.classes.items():
             self._own.utilisation.labels(**self._class(cls)).set(step.utilisation)
             self._use(cls, step.kv_used_tokens)
+            self._count_drafts(cls, step)
             self._vllm.preemptions.labels(self._model).inc(step.preemptions)
             self._vllm.prefix_queries.labels(self._model).inc(step.prefix_query_tokens)
             self._vllm.prefix_hits.labels(self._model).inc(step.prefix_hit_tokens)

@@ -73,7 +73,10 @@ class OwnSeries:
         self.tpot = histogram("tpot_seconds", "Mean gap between the tokens of a finished request")
         self.step = histogram("step_seconds", "One engine step, by part", *_WORKER, "part")
         self.tokens = counter("tokens", "Tokens, by kind: prompt, cached, generation", "kind")
-        self.utilisation = gauge("batch_utilisation_ratio", "Tokens produced / (slots x steps)")
+        self.drafts = counter("draft_tokens", "Guessed tokens, by outcome", "outcome")
+        self.utilisation = gauge(
+            "batch_utilisation_ratio", "Sequences with a token / (slots x steps)"
+        )
         self.replay = gauge("replay_buffer_bytes", "Events kept for resuming", *_WORKER)
         self.vram_quota = gauge("vram_quota_bytes", "VRAM quota")
         self.vram_limit = gauge(
@@ -116,5 +119,7 @@ class VllmSeries:
         self.generation_tokens = counter("generation_tokens", "Generated tokens")
         self.success = counter("request_success", "Requests by how they ended", "finished_reason")
         self.preemptions = counter("num_preemptions", "Preemptions")
+        self.drafts = counter("spec_decode_num_draft_tokens", "Guessed tokens computed")
+        self.accepted = counter("spec_decode_num_accepted_tokens", "Guessed tokens that came true")
         self.prefix_queries = counter("prefix_cache_queries", "Prompt tokens looked up")
         self.prefix_hits = counter("prefix_cache_hits", "Prompt tokens found")

@@ -21,7 +21,8 @@ def _append(batch: Batch, share: Share, block_size: int) -> None:
         batch.positions.append(start)
         batch.slots.append(blocks[start // block_size] * block_size + start % block_size)
     else:
-        batch.tokens.extend(tokens[start:end])
+        batch.tokens.extend(tokens[start : end - share.drafted])
+        batch.tokens.extend(share.drafts)
         batch.positions.extend(range(start, end))
         batch.slots.extend(
             [blocks[p // block_size] * block_size + p % block_size for p in range(start, end)]
@@ -29,5 +30,5 @@ def _append(batch: Batch, share: Share, block_size: int) -> None:
     batch.query_start.append(len(batch.tokens))
     batch.context_len.append(end)
     batch.block_tables.append(blocks)
-    if share.samples:
-        batch.sample_rows.append(len(batch.tokens) - 1)
+    rows = len(batch.tokens)
+    batch.sample_rows.extend(range(rows - share.sampled, rows))

@@ -39,6 +39,8 @@ class Runner(Protocol):
     max_model_len: int
     block_size: int
     num_blocks: int
+    independent_rows: bool
+    """Whether a row's logits are the same bits whoever is computed with it."""
 
     def forward(self, batch: Batch) -> "torch.Tensor":
         """Logits [R, V] in float32 of `batch.sample_rows`, valid until the next call; K/V of all

@@ -246,9 +246,7 @@ class Engine:
         logits = self._runner.forward(batch)
         laps.lap("forward")
         laps.split("forward", self._runner.spent())
-        drawn = draw(
-            logits, self._runner.best(), [share.sequence for share in plan.shares if share.samples]
-        )
+        drawn = draw(logits, self._runner.best(), plan.sampled)
         laps.lap("sample")
         return drawn
 

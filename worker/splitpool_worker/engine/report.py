@@ -39,6 +39,8 @@ class Reporter:
         self._totals[cls] = (lane.preemptions, lane.query_tokens, lane.hit_tokens)
         return ClassStep(
             decode_tokens=portion.decodes,
+            draft_tokens=portion.drafted,
+            accepted_tokens=portion.accepted,
             prefill_tokens=portion.prefills,
             budget=portion.budget,
             waiting=len(lane.waiting),

@@ -37,6 +37,7 @@ class TorchRunner:
         self.block_size = block_size
         self.num_blocks = kv.num_blocks
         self.ops_name = model.ops.name
+        self.independent_rows = model.ops.independent_rows
         self.kv_bytes = kv.nbytes
         self.weight_bytes = model.nbytes
         self._model = model

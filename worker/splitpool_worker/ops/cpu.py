@@ -54,6 +54,7 @@ class CpuOps:
 
     name = "cpu"
     quantization = "none"
+    independent_rows = True
 
     def __init__(self, threads: int, target: Sequence[str] = NATIVE) -> None:
         """Compiles the library if needed. Raises BuildFailed."""

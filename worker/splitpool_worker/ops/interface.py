@@ -49,6 +49,8 @@ class Ops(Protocol):
     name: str
     quantization: str
     """Of the weights: none or int8."""
+    independent_rows: bool
+    """Whether a row's results are the same bits whoever is computed with it."""
 
     def reserve(self, nbytes: int) -> None:
         """What the matrices to be packed will take together."""

@@ -16,6 +16,7 @@ QUERY_ROWS = 64
 class ReferenceOps:
     name = "reference"
     quantization = "none"
+    independent_rows = False  # libraries choose another kernel for another number of rows
     replay: Replay | None = None
 
     def reserve(self, nbytes: int) -> None:

@@ -22,6 +22,7 @@ class TimedOps:
     def __init__(self, inner: Ops) -> None:
         self.name = inner.name
         self.quantization = inner.quantization
+        self.independent_rows = inner.independent_rows
         self.replay = None if inner.replay is None else self._replay
         self.linears = 0.0
         self.attention = 0.0

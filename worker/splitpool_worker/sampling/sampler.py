@@ -12,7 +12,7 @@ from splitpool_worker.sampling.candidates import Rows, choose
 from splitpool_worker.sampling.largest import Best, best, top
 from splitpool_worker.sampling.logit_edits import edit, edits
 from splitpool_worker.sampling.randomness import uniform
-from splitpool_worker.schedule.sequence import Drawn, Sequence, TokenLogprobs
+from splitpool_worker.schedule.sequence import Drawn, Sample, Sequence, TokenLogprobs
 
 GROUP = 8
 """Rows edited and drawn at a time: they are copied, and the quota knows of one set of logits."""
@@ -20,28 +20,29 @@ COLDEST = 1e-4
 """Temperatures below this are argmax: dividing by them would only overflow."""
 
 
-def draw(logits: torch.Tensor, largest: Best, sequences: Many[Sequence]) -> list[Drawn | None]:
-    """The next token of each sequence from its row of float32 logits [R, V] and the largest of
-    each; None for a row that holds no finite maximum (a model, or a request's edits, that broke
+def draw(logits: torch.Tensor, largest: Best, samples: Many[Sample]) -> list[Drawn | None]:
+    """The token of each sample from its row of float32 logits [R, V] and the largest of each;
+    None for a row that holds no finite maximum (a model, or a request's edits, that broke
     down for this sequence)."""
     drawn = [
         Drawn(token) if isfinite(value) else None
         for value, token in zip(largest.values, largest.indices, strict=True)
     ]
-    special = [i for i, s in enumerate(sequences) if not s.greedy and drawn[i] is not None]
+    special = [i for i, s in enumerate(samples) if not s.sequence.greedy and drawn[i] is not None]
     for start in range(0, len(special), GROUP):
         group = special[start : start + GROUP]
         for i, token in zip(
-            group, _draw_special(logits[group], [sequences[i] for i in group]), strict=True
+            group, _draw_special(logits[group], [samples[i] for i in group]), strict=True
         ):
             drawn[i] = token
     return drawn
 
 
 @torch.inference_mode()
-def _draw_special(logits: torch.Tensor, sequences: Many[Sequence]) -> list[Drawn | None]:
-    """Tokens of sequences that are not plainly greedy, from a copy of their logits; None for a row
+def _draw_special(logits: torch.Tensor, samples: Many[Sample]) -> list[Drawn | None]:
+    """Tokens of samples that are not plainly greedy, from a copy of their logits; None for a row
     whose edits left no finite maximum."""
+    sequences = [sample.sequence for sample in samples]
     raw = [
         None if sequence.request.params.logprobs is None else row.log_softmax(-1)
         for row, sequence in zip(logits, sequences, strict=True)
@@ -55,7 +56,7 @@ def _draw_special(logits: torch.Tensor, sequences: Many[Sequence]) -> list[Drawn
         if broken:  # drawn like the others, so that it cannot break them
             row.zero_()
             value.zero_()
-    warm = _draw_warm(logits, values, sequences)
+    warm = _draw_warm(logits, values, samples)
     tokens: list[int] = torch.where(
         _temperatures(sequences, logits) < COLDEST, indices, warm
     ).tolist()
@@ -65,14 +66,12 @@ def _draw_special(logits: torch.Tensor, sequences: Many[Sequence]) -> list[Drawn
     ]
 
 
-def _draw_warm(
-    logits: torch.Tensor, highest: torch.Tensor, sequences: Many[Sequence]
-) -> torch.Tensor:
+def _draw_warm(logits: torch.Tensor, highest: torch.Tensor, samples: Many[Sample]) -> torch.Tensor:
     """The token [R] of each row at its temperature, if above zero; uses up the logits."""
-    params = [sequence.request.params for sequence in sequences]
-    heat = _temperatures(sequences, logits).clamp(min=COLDEST)
+    params = [sample.sequence.request.params for sample in samples]
+    heat = _temperatures([sample.sequence for sample in samples], logits).clamp(min=COLDEST)
     weights = logits.sub_(highest[:, None]).div_(heat[:, None]).exp_()
-    numbers = [uniform(p.seed, s.outputs) for p, s in zip(params, sequences, strict=True)]
+    numbers = [uniform(p.seed, s.output) for p, s in zip(params, samples, strict=True)]
     return choose(Rows.of(weights, params, numbers))
 
 

@@ -123,6 +123,16 @@ class Lane:
                 self._grow(sequence)
         return [s for s in sequences if s.computed < len(s.blocks) * self._block_size]
 
+    def reach(self, sequence: Sequence, count: int) -> int:
+        """For how many tokens behind the next one a sequence has blocks, up to `count`, after
+        giving it what is free; nobody is preempted for a guess."""
+        needed = sequence.computed + 1 + count
+        while len(sequence.blocks) * self._block_size < needed:
+            if self.pool.available <= self.pool.watermark() or (block := self.pool.grow()) is None:
+                break
+            sequence.blocks.append(block)
+        return min(count, len(sequence.blocks) * self._block_size - sequence.computed - 1)
+
     def preempt(self, sequence: Sequence) -> None:
         """Free a sequence's blocks; it waits, ahead of those never admitted, to start over."""
         self.preemptions += 1

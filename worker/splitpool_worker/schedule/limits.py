@@ -28,6 +28,13 @@ class WorkerLimits:
     max_step_s: float
     static: bool = False
     class_priority: bool = True
+    draft_tokens: int = 0
+    """Guessed tokens that a decoding sequence may have computed in a step beside its next one."""
+
+    @property
+    def most_sampled(self) -> int:
+        """Rows of a step that may give a token: the quota has room for their logits."""
+        return max(sum(limits.max_batch for limits in self.classes), 1 + self.draft_tokens)
 
     def of(self, cls: LatencyClass) -> ClassLimits | None:
         return next((limits for limits in self.classes if limits.cls is cls), None)

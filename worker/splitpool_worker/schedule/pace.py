@@ -20,6 +20,8 @@ OUTLIER = 2.0
 single stall is not a cost."""
 LONGEST_FILL = 1.5
 """Times the cost of its decodes that a step may take, be it longer than the longest allowed."""
+MOST_ROWS = 1 << 20
+"""Where an infinite step limits nothing."""
 LEAST = 1e-12
 """Seconds: a cost that fell to nothing could never rise again."""
 EARLY = 5
@@ -32,6 +34,7 @@ class StepWork:
     """What a step has to compute."""
 
     decodes: int = 0
+    drafted: int = 0
     prefills: int = 0
     attended: int = 0
     attended_by_decodes: int = 0
@@ -41,15 +44,23 @@ class StepWork:
         self.attended += context
         self.attended_by_decodes += context
 
+    def draft(self, count: int, context: int) -> None:
+        """Rows behind a decode's."""
+        self.drafted += count
+        self.attended += count * context
+        self.attended_by_decodes += count * context
+
     def prefill(self, start: int, count: int) -> None:
         self.prefills += count
         self.attended += count * start + count * (count + 1) // 2
 
     def without_prefill(self) -> "StepWork":
-        return StepWork(decodes=self.decodes, attended=self.attended_by_decodes)
+        return StepWork(
+            decodes=self.decodes, drafted=self.drafted, attended=self.attended_by_decodes
+        )
 
     def features(self) -> tuple[float, ...]:
-        return (1.0, self.decodes, self.prefills, self.attended)
+        return (1.0, self.decodes + self.drafted, self.prefills, self.attended)
 
 
 class Pace:
@@ -61,6 +72,22 @@ class Pace:
     def predict(self, work: StepWork) -> float:
         """Seconds that a step with this work is expected to take."""
         return sum(cost * x for cost, x in zip(self._costs, work.features(), strict=True))
+
+    def least_chance(self, work: StepWork, context: int) -> float:
+        """From which chance on of being right a draft is worth its row: right, it saves a sequence
+        its part of a step like this one."""
+        return self._row(context) * work.decodes / self.predict(work)
+
+    def spare_rows(self, work: StepWork, context: int, part: float) -> int:
+        """How many rows that attend to `context` tokens still fit beside `work` into that part of
+        the longest step."""
+        spare = (part * self._max_step_s - self.predict(work)) / self._row(context)
+        return max(0, int(min(spare, MOST_ROWS)))
+
+    def _row(self, context: int) -> float:
+        """Seconds of one more row like a decode's."""
+        _, per_row, _, per_attended = self._costs
+        return per_row + per_attended * context
 
     def room(
         self, work: StepWork, start: int, wanted: int, untrusted: int, part: float = 1.0

@@ -1,5 +1,8 @@
-"""What a finished iteration changes for one sequence: K/V computed, a token more, perhaps its
+"""What a finished iteration changes for one sequence: K/V computed, tokens more, perhaps its
 end."""
+
+from collections.abc import Sequence as Many
+from itertools import zip_longest
 
 from splitpool_worker.schedule.sequence import (
     Drawn,
@@ -13,17 +16,30 @@ from splitpool_worker.schedule.step import Share
 NOT_FINITE = "the model gave no finite logits for this sequence"
 
 
-def advance(share: Share, drawn: Drawn | None, now: float) -> TokenOutput | None:
-    """The output of a share that ran; `drawn` is the token of one that samples, None where the
-    model gave none."""
+def advance(share: Share, drawn: Many[Drawn | None], now: float) -> list[TokenOutput]:
+    """The outputs of a share that ran. `drawn` is what its rows gave that sample: the next token,
+    and the ones after its drafts as far as those came true; None where the model gave none."""
+    outputs: list[TokenOutput] = []
     sequence = share.sequence
-    if share.samples and drawn is None:
-        share.lane.distrust(sequence)
-        return ended(sequence, FinishReason.ERROR, NOT_FINITE)
-    sequence.computed += share.count
+    if share.guess is not None and sequence.lookup is not None:
+        sequence.lookup.learn(share.guess, [each.token_id if each else -1 for each in drawn])
+    sequence.computed += share.count - share.drafted
+    for token, draft in zip_longest(drawn, share.drafts):
+        if token is None:
+            share.lane.distrust(sequence)
+            return [*outputs, ended(sequence, FinishReason.ERROR, NOT_FINITE)]
+        share.lane.publish(sequence)
+        outputs.append(_output(share, token, now))
+        if token.token_id != draft or outputs[-1].finish is not None:
+            return outputs
+        sequence.computed += 1
     share.lane.publish(sequence)
-    if drawn is None:
-        return None
+    return outputs
+
+
+def _output(share: Share, drawn: Drawn, now: float) -> TokenOutput:
+    """A token more."""
+    sequence = share.sequence
     sequence.tokens.append(drawn.token_id)
     sequence.decoding = True
     index = len(sequence.tokens) - sequence.prompt_tokens - 1

@@ -6,6 +6,8 @@ model, a clock or a thread.
 
 from collections.abc import Iterable, Mapping
 from collections.abc import Sequence as Many
+from dataclasses import replace
+from itertools import islice
 
 from splitpool_worker.schedule.admission import (
     WINDOW,
@@ -41,6 +43,9 @@ a tenth of a step on a CPU."""
 BESIDE = 1 / 3
 """Part of the longest step that batch prompts may fill a step to beside interactive sequences,
 each of which waits for its end; a newcomer does, too."""
+MOST_DRAFTING = 16
+"""Decodes of the largest step with drafts: finding them takes the host some microseconds each, and
+a row of a larger step saves no more than it costs."""
 STUCK_AFTER = 16
 """Empty iterations with work to do before the head of a queue is failed."""
 
@@ -119,6 +124,7 @@ class Scheduler:
         for lanes in turns:
             self._prefill(lanes, plan, now, orphans=False)
         self._serve_orphans(plan, now)
+        self._draft(plan)
         self._watch(plan, now)
         if plan.shares:
             self._steps += 1
@@ -130,21 +136,21 @@ class Scheduler:
     def commit(
         self, plan: StepPlan, drawn: Iterable[Drawn | None], now: float
     ) -> list[TokenOutput]:
-        """Account for a plan that ran. `drawn` gives a token for each share that samples, in order,
+        """Account for a plan that ran. `drawn` gives a token for each row that samples, in order,
         None where the model gave none. What was dropped since the plan has no output."""
         tokens = iter(drawn)
         outputs = []
         for share in plan.shares:
-            token = next(tokens) if share.samples else None
+            of_share = list(islice(tokens, share.sampled))
             if self._live.get(share.sequence.id) is not share.sequence:
                 continue
-            output = advance(share, token, now)
-            if output is not None:
-                share.lane.produced += 1
-                outputs.append(output)
-                if output.finish is not None:
-                    share.lane.lengths.finished(share.sequence.outputs)
-                    self.drop(share.sequence.id)
+            came = advance(share, of_share, now)
+            share.lane.produced += bool(came)
+            plan.portions[share.lane.limits.cls].accepted += max(0, len(came) - 1)
+            outputs += came
+            if came and came[-1].finish is not None:
+                share.lane.lengths.finished(share.sequence.outputs)
+                self.drop(share.sequence.id)
         for lane in self._lanes.values():
             lane.end_step(ran=plan.portions[lane.limits.cls].tokens > 0)
         return outputs
@@ -233,6 +239,29 @@ class Scheduler:
         if first or interactive is None or not interactive.serving:
             return 1.0, MIN_PREFILL
         return BESIDE, BACKGROUND_PREFILL if interactive.busy else MIN_PREFILL
+
+    def _draft(self, plan: StepPlan) -> None:
+        """Guessed tokens behind those of decodes, each where its row costs less than it is likely
+        to save. Not beside prompts: with those a step takes as long as it has rows."""
+        if not self._limits.draft_tokens or plan.work.prefills:
+            return
+        if plan.work.decodes > MOST_DRAFTING:
+            return
+        only_decodes = replace(plan.work)
+        for share in plan.shares:
+            sequence, lane, context = share.sequence, share.lane, share.start + 1
+            most = min(
+                self._limits.draft_tokens,
+                self._limits.most_sampled - plan.tokens,
+                self._left(lane, plan),
+                self._pace.spare_rows(plan.work, context, self._prefill_share(lane)[0]),
+                sequence.request.max_tokens - sequence.outputs - 1,
+                lane.longest - len(sequence.tokens) - 1,
+            )
+            guess = sequence.guess(most)
+            if guess is not None:
+                worth = guess.worth(self._pace.least_chance(only_decodes, context))
+                plan.add_drafts(share, guess, lane.reach(sequence, worth))
 
     def _admit(
         self, lanes: Many[Lane], plan: StepPlan, now: float, *, alone: bool, orphans: bool

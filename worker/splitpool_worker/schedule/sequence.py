@@ -2,6 +2,9 @@
 
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import NamedTuple
+
+from splitpool_worker.schedule.drafting import Guess, Lookup
 
 
 class LatencyClass(StrEnum):
@@ -115,6 +118,13 @@ class Drawn:
     logprobs: TokenLogprobs | None = None
 
 
+class Sample(NamedTuple):
+    """A token to be drawn: the output of that number of a sequence."""
+
+    sequence: "Sequence"
+    output: int
+
+
 @dataclass(slots=True, kw_only=True, eq=False)
 class Sequence:
     """A request in the engine: its tokens, the blocks it holds and how far K/V are computed."""
@@ -141,6 +151,8 @@ class Sequence:
     """Iterations in which admission passed this sequence over."""
     served: int = -1
     """The last step that carried one of its tokens."""
+    lookup: Lookup | None = None
+    """What guesses are made of, once one was asked for."""
     first_scheduled: float | None = None
     cached_tokens: int = 0
 
@@ -158,6 +170,16 @@ class Sequence:
     @property
     def outputs(self) -> int:
         return len(self.tokens) - self.prompt_tokens
+
+    def guess(self, most: int) -> Guess | None:
+        """Tokens that may be drawn next. Where earlier ones change the logits, none: each row of a
+        step has to be drawn from as if those before it had been."""
+        params = self.request.params
+        if most < 1 or params.penalised or self.outputs < params.min_tokens:
+            return None
+        if self.lookup is None:
+            self.lookup = Lookup()
+        return self.lookup.guess(self.tokens, most)
 
     @property
     def left(self) -> int:

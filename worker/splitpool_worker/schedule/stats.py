@@ -13,6 +13,10 @@ class ClassStep:
     """One class in one step. Counts are of this step; waiting, running and kv are after it."""
 
     decode_tokens: int
+    draft_tokens: int
+    """Guessed tokens that were computed beside the decodes', and of those `accepted_tokens` that
+    came true."""
+    accepted_tokens: int
     prefill_tokens: int
     budget: int
     """Tokens this class could have had in this step."""
@@ -20,7 +24,7 @@ class ClassStep:
     running: int
     preemptions: int
     utilisation: float
-    """Tokens produced / (slots x steps); static mode: mean over longest of the last batch."""
+    """Sequences with a token / (slots x steps); static: mean over longest of the last batch."""
     kv_used_tokens: int
     prefix_query_tokens: int
     prefix_hit_tokens: int

@@ -2,9 +2,10 @@
 
 from dataclasses import dataclass, field
 
+from splitpool_worker.schedule.drafting import Guess
 from splitpool_worker.schedule.lane import Lane
 from splitpool_worker.schedule.pace import StepWork
-from splitpool_worker.schedule.sequence import LatencyClass, Sequence
+from splitpool_worker.schedule.sequence import LatencyClass, Sample, Sequence
 
 
 @dataclass(slots=True)
@@ -17,6 +18,19 @@ class Share:
     count: int
     samples: bool
     """Whether the last of these tokens gives the next one."""
+    guess: Guess | None = None
+    """What is expected to be drawn."""
+    drafted: int = 0
+    """How many tokens of the guess are computed, too, as if they had been drawn."""
+
+    @property
+    def drafts(self) -> list[int]:
+        return self.guess.tokens[: self.drafted] if self.guess else []
+
+    @property
+    def sampled(self) -> int:
+        """How many of its rows give a token: the last of its own and each draft."""
+        return self.samples + self.drafted
 
 
 @dataclass(slots=True)
@@ -26,11 +40,14 @@ class Portion:
     budget: int
     preemptions_before: int
     decodes: int = 0
+    drafted: int = 0
+    accepted: int = 0
+    """Of the drafts, those that came true."""
     prefills: int = 0
 
     @property
     def tokens(self) -> int:
-        return self.decodes + self.prefills
+        return self.decodes + self.drafted + self.prefills
 
     @property
     def left(self) -> int:
@@ -52,7 +69,16 @@ class StepPlan:
 
     @property
     def tokens(self) -> int:
-        return self.work.decodes + self.work.prefills
+        return self.work.decodes + self.work.drafted + self.work.prefills
+
+    @property
+    def sampled(self) -> list[Sample]:
+        """One for each row that samples, in order."""
+        return [
+            Sample(share.sequence, share.sequence.outputs + ahead)
+            for share in self.shares
+            for ahead in range(share.sampled)
+        ]
 
     def add_decodes(self, lane: Lane, sequences: list[Sequence]) -> None:
         for sequence in sequences:
@@ -60,6 +86,13 @@ class StepPlan:
             self.work.decode(sequence.computed + 1)
             self.shares.append(Share(lane, sequence, sequence.computed, 1, True))
         self.portions[lane.limits.cls].decodes += len(sequences)
+
+    def add_drafts(self, share: Share, guess: Guess, count: int) -> None:
+        """So many tokens of the guess behind a decode's own."""
+        share.guess, share.drafted = guess, count
+        share.count += count
+        self.work.draft(count, share.start + count)
+        self.portions[share.lane.limits.cls].drafted += count
 
     def add_prefill(self, lane: Lane, sequence: Sequence, count: int) -> None:
         if count == 0:

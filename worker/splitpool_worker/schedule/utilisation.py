@@ -1,4 +1,4 @@
-"""How full a class's slots were: tokens produced over slots times steps."""
+"""How full a class's slots were: sequences that got tokens over slots times steps."""
 
 from collections import deque
 from collections.abc import Sequence as Many
@@ -12,7 +12,7 @@ class Utilisation(Protocol):
     def ratio(self) -> float: ...
 
     def step(self, produced: int) -> None:
-        """A step of the class ended and gave this many tokens."""
+        """A step of the class ended and gave this many sequences tokens."""
 
     def left(self, outputs: int, *, last: bool) -> None:
         """A running sequence left after so many outputs, as the last one or not."""
