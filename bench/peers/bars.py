@@ -2,8 +2,9 @@
 
 Both sides are drawn again; the percentiles of the ratios are the interval (Efron). Where both had
 the same requests at the same times, as in W4 and W5, the same ones are drawn for both: a burst is
-hard for either, and would else count as a difference. A bar is met when the whole interval clears
-it.
+hard for either, and would else count as a difference. So it is with figures of whole repeats, in
+which servers take turns: a machine that is slower for some minutes is so for all. A bar is met when
+the whole interval clears it.
 """
 
 import math
@@ -138,7 +139,8 @@ def judge(bar: Bar, measured: Measured) -> Verdict:
     ours, theirs = measured.get(bar.ours, ()), measured.get(bar.theirs, ())
     a, b = samples(bar.kind, ours), samples(bar.kind, theirs)
     statistic = bar.kind.statistic
-    paired = bar.ours[1] in ONLINE and bar.theirs[1] in ONLINE and len(a) == len(b)
+    same_times = bar.ours[1] in ONLINE and bar.theirs[1] in ONLINE
+    paired = len(a) == len(b) and (same_times or bar.kind.of_repeats)
     nothing = math.nan
     return Verdict(
         bar=bar,

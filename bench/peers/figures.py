@@ -25,6 +25,8 @@ class Kind:
     unit: str
     samples: Callable[[Document], list[float]]
     statistic: Statistic = median
+    of_repeats: bool = False
+    """Whether a repeat is one sample."""
 
 
 def point(document: Document) -> Mapping[str, Any]:
@@ -84,9 +86,19 @@ def _p50(values: Sequence[float]) -> float:
 
 
 DECODE = Kind(name="decode", unit="tokens/s", samples=_decode_rate)
-OUTPUT = Kind(name="output", unit="tokens/s", samples=_of_point("output_tokens_per_second"))
-REQUESTS = Kind(name="answered", unit="requests/s", samples=_of_point("requests_per_second"))
-TOTAL = Kind(name="prompts and outputs", unit="tokens/s", samples=_total_rate)
+OUTPUT = Kind(
+    name="output",
+    unit="tokens/s",
+    samples=_of_point("output_tokens_per_second"),
+    of_repeats=True,
+)
+REQUESTS = Kind(
+    name="answered",
+    unit="requests/s",
+    samples=_of_point("requests_per_second"),
+    of_repeats=True,
+)
+TOTAL = Kind(name="prompts and outputs", unit="tokens/s", samples=_total_rate, of_repeats=True)
 TTFT = Kind(name="TTFT p50", unit="ms", samples=lambda d: _known(d, "ttft"), statistic=_p50)
 TTFT_P99 = Kind(name="TTFT p99", unit="ms", samples=lambda d: _known(d, "ttft"), statistic=p99)
 TPOT = Kind(name="TPOT p50", unit="ms", samples=lambda d: _known(d, "tpot"), statistic=_p50)

@@ -59,7 +59,8 @@ def _bars(measured: Measured, known: Sequence[Server]) -> str:
     header = ("", "figure", "ours", "theirs", "ours / theirs", "95 %", "bar", "verdict")
     return _table(header, rows) + (
         "\nA bar is met when the whole interval clears it. Both sides are drawn again 1,000 times, "
-        "requests or\nrepeats, and the interval is that of the ratios.\n"
+        "requests or\nrepeats, and the interval is that of the ratios. Repeats, in which servers "
+        "take turns, and requests\nat the same times (W4, W5) are drawn together.\n"
     )
 
 

@@ -102,6 +102,14 @@ def test_where_both_had_the_same_requests_their_bursts_are_no_difference() -> No
     assert apart[1] - apart[0] > 0.1
 
 
+def test_a_repeat_in_which_all_were_slower_is_no_difference() -> None:
+    bar = Bar(group="", kind=OUTPUT, ours=(OURS, "W2"), theirs=(THEIRS, "W2"), limit=1.4)
+    rates = (100.0, 70.0, 90.0)
+    measured = by_server([*outputs(OURS, *(1.5 * x for x in rates)), *outputs(THEIRS, *rates)])
+
+    assert list(judge(bar, measured).interval) == pytest.approx([1.5, 1.5])
+
+
 def test_only_the_requests_of_minutes_are_pairs() -> None:
     rng = random.Random(6)
     waits = [rng.expovariate(1.0) for _ in range(50)]

@@ -28,7 +28,7 @@ def test_a_bar_has_both_sides_their_ratio_and_a_verdict() -> None:
     (row,) = [line for line in text.splitlines() if "W2 output" in line and "| bf16 |" in line]
 
     assert row.split(" | ")[2:] == [
-        *("751", "501 (vLLM bf16)", "1.50", "1.49..1.50"),
+        *("751", "501 (vLLM bf16)", "1.50", "1.50..1.50"),
         *("≥ 1.4", "**met** |"),
     ]
 
