@@ -53,6 +53,30 @@ def patient(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Chain]:
     yield from kept(file, tmp_path, request)
 
 
+@pytest.fixture(scope="module")
+def int8(
+    tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
+) -> Iterator[Chain]:
+    """One worker for both classes, in int8."""
+    yield from kept_with("quantization: int8", tmp_path_factory.mktemp("int8"), request)
+
+
+@pytest.fixture(scope="module")
+def unguessed(
+    tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
+) -> Iterator[Chain]:
+    """One worker for both classes that guesses no tokens."""
+    yield from kept_with("draftTokens: 0", tmp_path_factory.mktemp("unguessed"), request)
+
+
+def kept_with(model: str, folder: Path, request: pytest.FixtureRequest) -> Iterator[Chain]:
+    """The Shared example with one field more of its model."""
+    declared = (EXAMPLES / "smollm2-shared.yaml").read_text()
+    file = folder / "changed.yaml"
+    file.write_text(declared.replace("  model:\n", f"  model:\n    {model}\n"))
+    yield from kept(file, folder, request)
+
+
 def kept(file: Path, folder: Path, request: pytest.FixtureRequest) -> Iterator[Chain]:
     """Run a chain, and keep it where a failing test finds its logs."""
     with running(file, folder) as chain:

@@ -8,7 +8,7 @@ import aiohttp
 
 from e2e.asking import ask, completion
 from e2e.gap_rule import Greedy, assert_same
-from splitpool_bench.chain import Chain
+from splitpool_bench.chain import Chain, steps
 
 TOKENS = 8
 BEGINNINGS = (
@@ -30,8 +30,10 @@ Http = aiohttp.ClientSession
 CLASSES = ("interactive", "batch")
 
 
-async def greedy(http: Http, chain: Chain, prompt: str, latency_class: str) -> dict[str, Any]:
-    body = completion(chain, prompt, max_tokens=TOKENS, logprobs=2)
+async def greedy(
+    http: Http, chain: Chain, prompt: str, latency_class: str, tokens: int = TOKENS
+) -> dict[str, Any]:
+    body = completion(chain, prompt, max_tokens=tokens, logprobs=2)
     status, answer = await ask(http, chain, body, {"X-Splitpool-Class": latency_class})
     assert status == 200, answer
     return answer
@@ -84,3 +86,37 @@ async def test_split_and_shared_and_both_classes(http: Http, split: Chain, share
     for chain in (split, shared):
         for latency_class in CLASSES:
             assert_same(expected, await one_by_one(http, chain, latency_class))
+
+
+async def test_int8_alone_in_company_of_both_classes_and_with_a_prefix_hit(
+    http: Http, int8: Chain
+) -> None:
+    alone = await one_by_one(http, int8, "interactive")
+    together = await asyncio.gather(
+        *(greedy(http, int8, prompt, cls) for cls in CLASSES for prompt in BEGINNINGS)
+    )
+    answers = [Greedy.of(answer) for answer in together]
+    assert answers == alone * 2  # sums of int8 are exact, in whatever order
+
+    cold = [await as_a_stranger(http, int8, prompt) for prompt in HISTORIES]
+    await greedy(http, int8, LONG, "interactive")
+    warm = [await greedy(http, int8, prompt, "interactive") for prompt in HISTORIES]
+    assert all(cached(answer) > 100 for answer in warm)
+    assert_same([Greedy.of(answer) for answer in cold], [Greedy.of(answer) for answer in warm])
+
+
+async def test_guessed_tokens_change_no_answer(http: Http, shared: Chain, unguessed: Chain) -> None:
+    for prompt in BEGINNINGS:
+        plain, guessed = [
+            await greedy(http, chain, prompt, "interactive", tokens=60)
+            for chain in (unguessed, shared)
+        ]
+        assert guessed["choices"] == plain["choices"]
+    assert sum(step["accepted_tokens"] for step in interactive_steps(shared)) > 0
+    assert not any(step["draft_tokens"] for step in interactive_steps(unguessed))
+
+
+def interactive_steps(chain: Chain) -> list[dict[str, Any]]:
+    """Of the chain's one worker."""
+    (worker,) = chain.workers()
+    return [step["classes"]["interactive"] for step in steps(chain, worker.name)]
