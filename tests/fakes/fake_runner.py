@@ -11,11 +11,17 @@ from threading import Event
 import torch
 
 from splitpool_worker.engine.batch import Batch
-from splitpool_worker.sampling.largest import Best
+from splitpool_worker.sampling.largest import Best, best
 
 POISON = None
 Entry = tuple[int, int] | None
 """Position and running hash of the prefix up to it; None where nothing was computed."""
+
+
+def best_of(logits: torch.Tensor) -> Best:
+    """What a runner says of these logits."""
+    values, indices = best(logits)
+    return Best(values.tolist(), indices.tolist())
 
 
 class FakeRunner:
@@ -53,7 +59,7 @@ class FakeRunner:
             self.kv[self._slots(target)] = self.kv[self._slots(source)]
         hashes = [h for i in range(len(batch.context_len)) for h in self._rows(batch, i)]
         logits = self._logits([hashes[row] for row in batch.sample_rows])
-        self._best = Best.of(logits)
+        self._best = best_of(logits)
         return logits
 
     def best(self) -> Best:

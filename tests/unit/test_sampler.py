@@ -8,9 +8,10 @@ from dataclasses import replace
 import pytest
 import torch
 
+from fakes.fake_runner import best_of
 from scheduling import request
 from splitpool_worker.sampling.candidates import Rows, choose
-from splitpool_worker.sampling.largest import Best, best, top
+from splitpool_worker.sampling.largest import best, top
 from splitpool_worker.sampling.randomness import uniform
 from splitpool_worker.sampling.sampler import draw
 from splitpool_worker.schedule.sequence import Drawn, Sample, SamplingParams, Sequence
@@ -31,7 +32,7 @@ def params(seed: int = 0, **fields: object) -> SamplingParams:
 
 
 def draw_all(logits: torch.Tensor, sequences: list[Sequence]) -> list[Drawn | None]:
-    return draw(logits, Best.of(logits), [Sample(one, one.outputs) for one in sequences])
+    return draw(logits, best_of(logits), [Sample(one, one.outputs) for one in sequences])
 
 
 def token(logits: torch.Tensor, made: Sequence) -> int:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from splitpool_worker.checkpoint.inspect import ModelCard, describe
 from splitpool_worker.config import WorkerConfig
+from splitpool_worker.schedule.limits import most_sampled
 from splitpool_worker.schedule.sequence import LatencyClass
 from splitpool_worker.vram import VramParts, size_kv
 
@@ -22,7 +23,7 @@ def sized(config: WorkerConfig, ops: str) -> tuple[ModelCard, Mapping[LatencyCla
         max_model_len=config.max_model_len,
         block_size=config.block_size,
         max_tokens=sum(part.token_budget for part in config.classes),
-        max_rows=max(sum(part.max_batch for part in config.classes), 1 + config.draft_tokens),
+        max_rows=most_sampled((part.max_batch for part in config.classes), config.draft_tokens),
         ops=ops,
         quantization=config.quantization,
     )

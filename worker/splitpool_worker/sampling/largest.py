@@ -18,11 +18,6 @@ class Best(NamedTuple):
     """NaN where any of the row is."""
     indices: list[int]
 
-    @classmethod
-    def of(cls, rows: torch.Tensor) -> "Best":
-        values, indices = best(rows)
-        return cls(values.tolist(), indices.tolist())
-
 
 def best(rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """Value [R] and index [R] of the maximum of each row [R, V]; NaN where there is any NaN."""

@@ -37,7 +37,7 @@ class Lane:
         self.query_tokens = 0
         self.hit_tokens = 0
         self.produced = 0
-        """Outputs of the step in progress."""
+        """Sequences that got tokens in the step in progress."""
         self.copies: list[tuple[int, int]] = []
         """Blocks whose content the next step copies before all else, and where to."""
         self._block_size = worker.block_size

@@ -1,5 +1,6 @@
 """What a worker and each of its latency classes may use."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from splitpool_worker.schedule.sequence import LatencyClass
@@ -34,7 +35,7 @@ class WorkerLimits:
     @property
     def most_sampled(self) -> int:
         """Rows of a step that may give a token: the quota has room for their logits."""
-        return max(sum(limits.max_batch for limits in self.classes), 1 + self.draft_tokens)
+        return most_sampled((limits.max_batch for limits in self.classes), self.draft_tokens)
 
     def of(self, cls: LatencyClass) -> ClassLimits | None:
         return next((limits for limits in self.classes if limits.cls is cls), None)
@@ -42,3 +43,8 @@ class WorkerLimits:
     def longest(self, limits: ClassLimits) -> int:
         """Tokens, prompt and output together, that one sequence of this class can reach."""
         return min(self.max_model_len, limits.kv_blocks * self.block_size)
+
+
+def most_sampled(max_batches: Iterable[int], draft_tokens: int) -> int:
+    """Of a worker whose classes run so many sequences at most."""
+    return max(sum(max_batches), 1 + draft_tokens)

@@ -1,5 +1,5 @@
-// Calls of this library's functions, recorded once and then run one after the other: what a decode step
-// of so many rows computes is always the same, and saying it anew takes longer than some of it.
+// Calls of this library's functions, recorded once and then run one after the other: what steps compute
+// differs by their sizes only, and saying it anew takes longer than some of it.
 #pragma once
 
 #include <chrono>
